@@ -9,6 +9,7 @@
 //! requests that know no file system ([`crate::guests::world`]), or file systems ([`crate::guests::files`]).
 
 mod attacker;
+mod busy;
 mod cipher;
 pub mod disk;
 mod forensic;
@@ -105,6 +106,8 @@ pub struct Server {
     search_from: Option<u64>,
     /// The search for space is over, in this life.
     is_space_known: bool,
+    /// The purge that waits for the root, if one does.
+    held_up: Option<busy::HeldUp>,
     pub figures: Figures,
 }
 
@@ -143,6 +146,24 @@ figures! {
     chains,
     /// Times that a place would not be erased.
     remained,
+    /// Fresh keys of all others that a purge has written to the root.
+    turned,
+    /// Times that the root was too busy for those.
+    busy_turns,
+    /// Times that the root was too busy for a pass over the old ones.
+    busy_passes,
+    /// Crashes while a purge waited for a busy root.
+    busy_crashes,
+    /// Stops that began then.
+    busy_stops,
+    /// Stops that left such a purge to the next start.
+    busy_halts,
+    /// Starts that the root was too busy for.
+    busy_starts,
+    /// Purges that went on after some content had got a fresh key while they waited.
+    busy_restaged,
+    /// Deaths, while a purge waited, of blocks that were dead when it began to wait, and were written then.
+    busy_deaths,
 }
 
 impl Server {
@@ -300,6 +321,7 @@ impl Server {
 
     fn perform(&mut self, io: Io) {
         self.figures.acts += 1;
+        let on_root = busy::RootAct::of(&io);
         self.done.push(io.perform(&self.media.get(), self.keys.of_content(), &mut self.scratch));
         let journal = self.media.journal.take_fired();
         let content: Vec<_> = self.media.all().flat_map(SimMedium::take_fired).collect();
@@ -309,6 +331,10 @@ impl Server {
         self.trouble.extend(content.into_iter().chain(journal));
         let remained = self.trouble[before..].iter().filter(|it| **it == FaultKind::Remains);
         self.figures.remained += remained.count() as u64;
+        let is_busy = self.trouble[before..].contains(&FaultKind::Busy);
+        if let Some(act) = on_root {
+            self.note_root(act, is_busy);
+        }
     }
 
     fn destage(&mut self) {

@@ -121,6 +121,7 @@ impl World {
             Action::ShredNow => self.tell(Event::ShredNow),
             Action::Drain => self.drain(),
             Action::Restart => self.restart(),
+            Action::Halt => self.halt(),
             Action::Kill => self.kill(),
             Action::PowerCut { again_after } => self.cut_power(again_after),
             Action::Full | Action::Room => {
@@ -129,6 +130,10 @@ impl World {
             }
             Action::Fault { target, kind, after } => {
                 self.server.media.on(target).plan(Fault { kind, after });
+                Ok(())
+            }
+            Action::Busy { after, times } => {
+                self.server.make_root_busy(after, times);
                 Ok(())
             }
         }
@@ -186,6 +191,22 @@ impl World {
         self.server.stop(true)?;
         self.hear()?;
         self.drain()?;
+        self.start_again()
+    }
+
+    /// The same, and leaves to the next start what is owed.
+    fn halt(&mut self) -> Judged {
+        self.server.stop(false)?;
+        self.hear()?;
+        self.server.fill_host(false);
+        self.until(|world| {
+            let has_stopped = !world.server.is_at_work() && world.server.volume.is_at_rest();
+            world.server.is_latched || (world.pending.is_empty() && has_stopped)
+        })?;
+        self.start_again()
+    }
+
+    fn start_again(&mut self) -> Judged {
         let was_latched = self.server.is_latched;
         self.server.start_again()?;
         self.forget(!was_latched, was_latched)

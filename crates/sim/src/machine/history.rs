@@ -2,6 +2,8 @@
 
 mod make;
 
+pub use make::BUSY_TIMES;
+
 use crate::machine::content::Tag;
 use crate::machine::medium::FaultKind;
 use quietus_core::base::units::{Addr, Extent};
@@ -143,6 +145,8 @@ pub enum Action {
     Drain,
     /// The server stops cleanly and starts again.
     Restart,
+    /// The same, and what is owed is left to the next start.
+    Halt,
     Kill,
     PowerCut {
         /// Changes by the next start after which the power is cut again.
@@ -157,6 +161,13 @@ pub enum Action {
         kind: FaultKind,
         /// Number of acts of this kind before it.
         after: u32,
+    },
+    /// The root takes no write or pass for a while.
+    Busy {
+        /// Number of writes and passes before that.
+        after: u32,
+        /// Number of writes and passes that it refuses.
+        times: u32,
     },
 }
 

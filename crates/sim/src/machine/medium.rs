@@ -185,10 +185,10 @@ impl SimMedium {
     }
 
     /// Forgets planned failures that did not come, and lets one that came not come again, as the
-    /// server starts anew.
+    /// server starts anew. A medium that is busy stays so.
     pub fn heal(&self) {
         let mut inner = self.inner.borrow_mut();
-        inner.faults.clear();
+        inner.faults.retain(|fault| fault.kind == FaultKind::Busy);
         inner.is_unsure = false;
     }
 
@@ -453,7 +453,7 @@ impl Platter {
         for state in &mut self.sectors {
             *state = Sector { has_space: state.had_space, had_space: state.had_space, ..Sector::default() };
         }
-        self.faults.clear();
+        self.faults.retain(|fault| fault.kind == FaultKind::Busy);
         self.is_unsure = false;
         self.cuts += 1;
     }

@@ -73,6 +73,11 @@ fn actions(action: Action) -> Vec<Action> {
         Action::Fault { target, kind, after } if after > 0 => {
             vec![Action::Fault { target, kind, after: 0 }, Action::Fault { target, kind, after: after - 1 }]
         }
+        Action::Busy { after, times } => {
+            let fewer = (1..times).rev().map(|times| Action::Busy { after, times });
+            let sooner = (after > 0).then(|| Action::Busy { after: after - 1, times });
+            fewer.chain(sooner).collect()
+        }
         Action::Wait { ms } if ms > 300 => vec![Action::Wait { ms: 300 }],
         _ => Vec::new(),
     }

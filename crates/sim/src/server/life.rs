@@ -66,6 +66,7 @@ impl Server {
             is_stopping: false,
             search_from: None,
             is_space_known: false,
+            held_up: None,
             figures: Figures::default(),
         };
         if is_keyed {
@@ -112,6 +113,7 @@ impl Server {
     /// Stops the server, which first destroys what is due if it `drains`.
     pub fn stop(&mut self, drains: bool) -> Judged {
         self.is_stopping = true;
+        self.figures.busy_stops += u64::from(self.held_up.is_some());
         self.tell(Event::Stop { drain: drains })
     }
 
@@ -123,6 +125,7 @@ impl Server {
             knows = checkpoint.as_ref().is_some_and(|it| !it.watch.is_empty());
             self.checkpoint = checkpoint.or(self.checkpoint.take());
         }
+        self.figures.busy_halts += u64::from(self.held_up.take().is_some());
         self.lose_process();
         self.open(None)?;
         Ok(knows)
@@ -145,6 +148,7 @@ impl Server {
 
     /// Loses the process: anything under way may have been done, in part.
     fn lose_process(&mut self) {
+        self.figures.busy_crashes += u64::from(self.held_up.take().is_some());
         for io in std::mem::take(&mut self.handed) {
             if self.rng.chance(50) {
                 self.media.tear(io, self.keys.of_content(), &mut self.scratch);
@@ -173,6 +177,10 @@ impl Server {
             return self.open(None);
         }
         self.media.power.restore();
+        if opened.is_err() && self.has_been_busy() {
+            self.figures.busy_starts += 1;
+            return self.open(None);
+        }
         self.volume =
             opened.map_err(|error: OpenError| overdue(format!("the disk cannot be opened: {error}")))?;
         self.watch();

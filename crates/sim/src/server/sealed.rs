@@ -40,6 +40,7 @@ impl Server {
     /// Notes that `extent` has died.
     pub(super) fn note_death(&mut self, extent: Extent<Addr>) {
         if self.is_keyed() {
+            self.note_held_up_death(extent);
             self.deaths.push((extent, self.cipher().count()));
         }
     }

@@ -10,6 +10,7 @@ use quietus_sim::soak::soak;
 #[test]
 fn every_promise_is_kept_by_every_store_to_every_guest() {
     silence_panics();
+    let mut sealed = Figures::default();
     for pair in &PAIRS {
         let histories = of(pair.histories);
         let tally = soak(|seed| pair.played(seed), 0..histories, || {}, |_| {});
@@ -39,7 +40,20 @@ fn every_promise_is_kept_by_every_store_to_every_guest() {
         let is_seen = must_be_seen.iter().chain(&epochs).all(|count| *count > least);
         // Each history ends with examinations.
         assert_enough(is_seen && examined >= 2 * histories, &(pair, tally.figures));
+        if pair.store == Store::Sealed {
+            sealed += tally.figures;
+        }
     }
+    assert_busy(&sealed);
+}
+
+/// All that can come while a purge waits for a busy root came, and most purges ended all the same.
+fn assert_busy(sealed: &Figures) {
+    let Figures { busy_turns, busy_passes, busy_crashes, busy_stops, busy_halts, .. } = *sealed;
+    let Figures { turned, busy_starts, busy_restaged, busy_deaths, .. } = *sealed;
+    let seen = [busy_turns, busy_passes, busy_crashes, busy_stops, busy_halts, busy_starts];
+    let is_seen = seen.iter().chain(&[busy_restaged, busy_deaths]).all(|count| *count > 0);
+    assert_enough(is_seen && turned > 2 * busy_turns, sealed);
 }
 
 /// Histories, by pair and seeds, that found a defect which few find. 919933: an act that began

@@ -49,6 +49,8 @@ use wire::{Sent, What};
 
 /// Histories in which the host may become full, in percent.
 const FULL_PERCENT: u64 = 10;
+/// Histories of a sealed disk in which its root may be busy, in percent.
+const BUSY_PERCENT: u64 = 50;
 /// Milliseconds of [`Event::Sleep`].
 const SLEEP_MS: u64 = 10_000_000;
 
@@ -105,6 +107,8 @@ pub struct Setup {
     /// The server may be killed, and the power cut.
     pub crashes: bool,
     pub fills: bool,
+    /// The root of the disk may be busy.
+    pub is_busy: bool,
     /// The watcher may be kept out for a while, and begin anew.
     pub renews: bool,
     /// A cache stands between the guest and the disk, and the server is told of it, or not.
@@ -114,6 +118,8 @@ pub struct Setup {
 impl Setup {
     pub fn from_seed(seed: u64, disk: history::Setup, parts: &[FileSystem]) -> Self {
         let mut rng = Rng::new(!seed);
+        let is_sealed = disk.store == history::Store::Sealed;
+        let is_busy = is_sealed && Rng::new(seed.rotate_left(16)).chance(BUSY_PERCENT);
         let grade = if rng.chance(12) { Grade::Content } else { Grade::Generation };
         Self {
             parts: parts
@@ -125,6 +131,7 @@ impl Setup {
             crashes: rng.chance(50),
             disk: history::Setup { idle_after_ms: rng.pick(&[0, 50, 250]), ..disk },
             fills: rng.chance(FULL_PERCENT),
+            is_busy,
             renews: false,
             cache: None,
         }
@@ -199,6 +206,8 @@ pub enum Event {
     CutPower(Option<u32>),
     /// The host becomes full, or has room again.
     Fill(bool),
+    /// The root takes so many writes and passes, and then no more for so many.
+    Busy(u32, u32),
 }
 
 /// A request that is refused, whatever the state of the disk.
@@ -360,6 +369,10 @@ impl Files {
             Event::CutPower(again_after) => self.cut_power(again_after),
             Event::Fill(is_full) => {
                 self.server.fill_host(is_full);
+                Ok(())
+            }
+            Event::Busy(after, times) => {
+                self.server.make_root_busy(after, times);
                 Ok(())
             }
         }

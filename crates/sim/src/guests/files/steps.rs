@@ -3,6 +3,7 @@
 use crate::guests::files::part::Part;
 use crate::guests::files::{Event, Files, Vain};
 use crate::machine::cache;
+use crate::machine::history::BUSY_TIMES;
 use crate::rules::rule_e::guest::Action;
 use quietus_detect::formats::format::Block;
 
@@ -31,6 +32,10 @@ impl Files {
         }
         if self.setup.fills {
             events.extend([true, true, false].map(Event::Fill));
+        }
+        if self.setup.is_busy {
+            let times = BUSY_TIMES[(self.count / 3) as usize % BUSY_TIMES.len()];
+            events.extend([Event::Busy(self.count % 3, times); 2]);
         }
         events
     }

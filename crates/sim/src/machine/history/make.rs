@@ -15,6 +15,12 @@ const SECTOR: u64 = SECTOR_BYTES as u64;
 const EPOCHS_SALT: u64 = 5490 << 32;
 /// Blocks of disks with two leaves, or three, of which the last one is short.
 const LEAVES_BLOCKS: [(u64, u64); 2] = [(113, 120), (225, 229)];
+/// Numbers of requests for each step of a history of a sealed disk.
+const TAGS: u32 = 8;
+/// How often, of 100 times, a busy root holds up a purge at once.
+const HELD_UP_PERCENT: u64 = 40;
+/// Writes in a row that a busy root refuses: with a rest after each of them, from seconds to minutes.
+pub const BUSY_TIMES: [u32; 5] = [1, 1, 2, 4, 10];
 const POLICIES: [&str; 5] = ["clear", "purge-2", "purge-2", "4", "dod-3"];
 
 impl History {
@@ -58,10 +64,13 @@ impl History {
         if setup.store == Store::Sealed {
             mood.busy_weight = Rng::new(seed.rotate_left(16)).pick(&[0, 0, 3, 8]);
         }
-        let count = rng.range(5, 70) as u32;
+        let (count, blocks) = (rng.range(5, 70) as u32, setup.disk_bytes / BLOCK_BYTES);
         let steps = (1..=count).map(|n| mood.step(n, &mut rng));
-        let steps =
-            if setup.store == Store::Sealed { hurried(steps, seed.rotate_left(8)) } else { steps.collect() };
+        let steps = if setup.store == Store::Sealed {
+            hurried(steps, blocks, seed.rotate_left(8))
+        } else {
+            steps.collect()
+        };
         Self { seed, setup, steps }
     }
 }
@@ -174,8 +183,9 @@ impl Mood {
     fn action(&self, rng: &mut Rng) -> Action {
         let [crash, full] = [self.crash_weight, self.full_weight];
         let [epochs, remains] = [self.epochs_weight, self.remains_weight];
-        let busy = self.busy_weight;
-        let weights = [70, 4, 4, 2, 1, crash, crash, self.fault_weight, full, full, epochs, remains, busy];
+        let (busy, halt) = (self.busy_weight, u64::from(self.is_sealed));
+        let weights =
+            [70, 4, 4, 2, 1, crash, crash, self.fault_weight, full, full, epochs, remains, busy, halt];
         match weighted(rng, &weights) {
             0 => self.request(rng),
             1 => Action::Wait { ms: rng.pick(&[1, 100, 300, 2_000, 700_000]) },
@@ -192,10 +202,8 @@ impl Mood {
                 let target = if self.is_sealed { MediumId::Root } else { MediumId::Data };
                 Action::Fault { target, kind: FaultKind::Remains, after: rng.below(8) as u32 }
             }
-            _ => {
-                let (target, after) = (MediumId::Root, rng.below(4) as u32);
-                Action::Fault { target, kind: FaultKind::Busy, after }
-            }
+            12 => Action::Busy { after: rng.below(4) as u32, times: rng.pick(&BUSY_TIMES) },
+            _ => Action::Halt,
         }
     }
 
@@ -270,22 +278,25 @@ impl Mood {
 }
 
 /// The same steps, with crashes soon after what makes keys durable, or destroys them: the moments that matter there are a few acts
-/// long. And what is written is trimmed before at times, so that writes go over dead blocks.
-fn hurried(steps: impl Iterator<Item = Step>, seed: u64) -> Vec<Step> {
+/// long. And what is written is trimmed before at times, so that writes go over dead blocks. A busy root at times holds up a purge.
+fn hurried(steps: impl Iterator<Item = Step>, blocks: u64, seed: u64) -> Vec<Step> {
     let mut rng = Rng::new(seed);
     let (crash_percent, trim_percent) = (rng.pick(&[0, 0, 10, 40]), rng.pick(&[0, 20, 60]));
     let mut all = Vec::new();
     for step in steps {
         let Step { tag, action, .. } = step;
         let trims = matches!(action, Action::Send { ask: Ask::Write, .. }) && rng.chance(trim_percent);
-        // Each second number is free.
-        let own = Step { tag: Tag(2 * tag.0), ..step };
+        // All other numbers are free.
+        let own = Step { tag: Tag(TAGS * tag.0), ..step };
         if let (true, Action::Send { extent, .. }) = (trims, action) {
             let whole = Extent::between(extent.start.0 / BLOCK_BYTES * BLOCK_BYTES, extent.end());
             let trim = Action::Send { ask: Ask::Trim, extent: whole, fua: false };
-            all.push(Step { tag: Tag(2 * tag.0 - 1), turns: 0, salt: rng.roll(), action: trim });
+            all.push(Step { tag: Tag(TAGS * tag.0 - 1), turns: 0, salt: rng.roll(), action: trim });
         }
         all.push(own);
+        if matches!(action, Action::Busy { .. }) && rng.chance(HELD_UP_PERCENT) {
+            all.extend(held_up(TAGS * tag.0, blocks, &mut rng));
+        }
         let is_near = match action {
             Action::Send { ask, fua, .. } => fua || matches!(ask, Ask::Flush | Ask::ConservativeOverwrite),
             Action::ShredNow | Action::Kill | Action::Wait { .. } => true,
@@ -294,10 +305,31 @@ fn hurried(steps: impl Iterator<Item = Step>, seed: u64) -> Vec<Step> {
         if is_near && rng.chance(crash_percent) {
             let crash = if rng.chance(50) { Action::Kill } else { Action::PowerCut { again_after: None } };
             let turns = rng.below(20) as u8;
-            all.push(Step { tag: Tag(2 * tag.0), turns, salt: rng.roll(), action: crash });
+            all.push(Step { tag: Tag(TAGS * tag.0), turns, salt: rng.roll(), action: crash });
         }
     }
     all
+}
+
+/// Steps behind the one with this tag: a purge that a busy root holds up, then a write that waits for a fresh key, over a part of a block.
+fn held_up(tag: u32, blocks: u64, rng: &mut Rng) -> Vec<Step> {
+    let block = |at: u64| Extent::<Addr>::new(at * BLOCK_BYTES, BLOCK_BYTES);
+    let (dies, parted) = (block(rng.below(blocks)), block(rng.below(blocks)));
+    let sector = Extent::new(parted.start.0 + rng.below(8) * SECTOR, SECTOR);
+    let send = |ask, extent| Action::Send { ask, extent, fua: false };
+    let actions = [
+        send(Ask::Write, dies),
+        send(Ask::Trim, dies),
+        send(Ask::Write, parted),
+        Action::ShredNow,
+        send(Ask::Trim, sector),
+        send(Ask::Write, sector),
+    ];
+    let steps = (1..).zip(actions).map(|(n, action)| {
+        let turns = if n == 5 { rng.range(10, 60) } else { rng.below(8) };
+        Step { tag: Tag(tag + n), turns: turns as u8, salt: rng.roll(), action }
+    });
+    steps.collect()
 }
 
 /// An index, as often as its weight says.

@@ -1,11 +1,16 @@
 //! Sectors that will not be erased, and media that take no write for a moment.
 
 use crate::machine::content::indices;
-use crate::machine::medium::{FaultKind, Platter, SimMedium, error};
+use crate::machine::medium::{Fault, FaultKind, Platter, SimMedium, error};
 use quietus_core::base::units::{Extent, Pos};
 use quietus_core::media::medium::{MediumError, MediumErrorKind};
 
 impl SimMedium {
+    /// Refuses `times` writes or passes in a row, after `after` that are taken.
+    pub fn be_busy(&self, after: u32, times: u32) {
+        (after..after + times).for_each(|after| self.plan(Fault { kind: FaultKind::Busy, after }));
+    }
+
     /// How many sectors will not be erased.
     pub fn stubborn(&self) -> usize {
         self.inner.borrow().stubborn.len()
