@@ -106,6 +106,8 @@ pub struct Restage<S> {
     pub staging_medium: S,
     /// The medium of the log of keys.
     pub log_medium: S,
+    /// Whether some of the sites may have no space on the host yet.
+    pub may_be_holes: bool,
 }
 
 /// See [`Method::CopyLive`].
@@ -223,13 +225,14 @@ impl<S: Clone> Rewrite<S> {
 
 impl<S: Clone> Restage<S> {
     /// A key is durable before the record that content lies under it, and is in use only once all of that content does: until then
-    /// a start finds the content, whole, in the staging area.
+    /// a start finds the content, whole, in the staging area. It needs the space of the sites then, which is durable by that time.
     fn steps(self) -> Vec<Step<S>> {
         let sites = Step::at(Action::Read, self.sites);
         let sync = |medium: &S| Step::at(Action::Sync, [medium.clone()]);
         let log = |logged| Step::at(Action::Log(logged), [self.log_medium.clone()]);
         let save = Step::at(Action::Save, [self.staging]);
         let mut steps = vec![sites.with(Action::Reserve).by(sites.sites().len().max(1))];
+        steps.extend(Some(sync(&self.medium)).filter(|_| self.may_be_holes));
         steps.push(sites.clone());
         steps.extend([log(Logged::Prepared), sync(&self.log_medium), save.clone()]);
         if !mutant::is(Mutant::FreshUnderLive) {

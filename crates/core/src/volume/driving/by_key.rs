@@ -102,11 +102,11 @@ impl Requests {
             }
         }
         unseen.into_iter().for_each(|id| self.waiting.retry(id));
-        (!blocks.is_empty()).then(|| disk.restage(disk.addresses(blocks), patches))
+        (!blocks.is_empty()).then(|| disk.restage(disk.addresses(blocks), patches, erasing.holes_unknown()))
     }
 
     /// The task that puts blocks under fresh keys of which a part is dead, or below which something may be.
-    fn restage_due(&self, disk: &mut Disk) -> Option<EraseTask> {
+    fn restage_due(&self, disk: &mut Disk, holes_unknown: bool) -> Option<EraseTask> {
         let mut blocks = Blocks::new();
         let whole = Extent::new(0, disk.store.geometry().size);
         for entry in disk.state.ledger.queued_within(whole) {
@@ -115,7 +115,7 @@ impl Requests {
             }
             self.take_blocks(disk, entry, &mut blocks);
         }
-        (!blocks.is_empty()).then(|| disk.restage(disk.addresses(blocks), Patches::new()))
+        (!blocks.is_empty()).then(|| disk.restage(disk.addresses(blocks), Patches::new(), holes_unknown))
     }
 
     /// The dead bytes that a purge may end now: all that is left of their blocks, durably dead, and read by no request. A block is taken
@@ -193,7 +193,7 @@ impl Erasing {
             return self.jobs.rest(disk.schedule.now).then(|| requests.plain_task(disk, self)).flatten();
         }
         let task = self.paid(disk).or_else(|| requests.plain_task(disk, self));
-        let task = task.or_else(|| requests.restage_due(disk));
+        let task = task.or_else(|| requests.restage_due(disk, self.holes_unknown()));
         if task.is_none() {
             let gone = requests.gone(disk);
             disk.begin_purge(gone);

@@ -13,6 +13,7 @@ use crate::media::place::Place;
 use crate::media::places::Places;
 use crate::owed::journal::{Change, Crc, SLOT_BYTES, Slot, State};
 use crate::owed::ledger::{Cause, Due, Obligation};
+use crate::store::Content;
 use crate::volume::bytes::slice;
 use crate::volume::disk::Disk;
 use crate::volume::disk::purging::owe_key;
@@ -22,7 +23,12 @@ use crate::volume::erasing::task::{EraseTask, Kind, Patches};
 
 impl Disk {
     /// A task that puts each of `blocks` under a fresh key, with the content of `patches` where there is some.
-    pub(in crate::volume) fn restage(&mut self, blocks: Vec<Extent<Addr>>, patches: Patches) -> EraseTask {
+    pub(in crate::volume) fn restage(
+        &mut self,
+        blocks: Vec<Extent<Addr>>,
+        patches: Patches,
+        holes_unknown: bool,
+    ) -> EraseTask {
         let shape = self.commits.journal.shape();
         assert!(blocks.len() <= shape.slots as usize, "what a task stages fits into the slots");
         if let Some(keyed) = self.store.keyed_mut() {
@@ -30,6 +36,8 @@ impl Disk {
             keyed.give_up_prepared();
             blocks.iter().for_each(|block| keyed.prepare(*block));
         }
+        let has_data = |block: &Extent<Addr>| self.store.first(Content::Own, *block) == Some(*block);
+        let may_be_holes = holes_unknown || !blocks.iter().all(has_data);
         let slots = Extent::new(shape.slot(Slot(0)).0, blocks.len() as u64 * SLOT_BYTES);
         let method = Method::Restage(Restage {
             sites: Site::runs(&blocks),
@@ -37,6 +45,7 @@ impl Disk {
             staging: Site::Place(Place { on: MediumId::Journal, extent: slots }),
             staging_medium: Site::all_of(MediumId::Journal),
             log_medium: Site::all_of(MediumId::Map),
+            may_be_holes,
         });
         let kind = Kind::Restage { patches, staged: Vec::new(), logging: None };
         self.erase_task(kind, blocks, method, Priority::Urgent)

@@ -242,6 +242,25 @@ fn a_part_of_a_block_that_dies_takes_the_key_of_the_block_along() {
 }
 
 #[test]
+fn a_block_gets_its_space_durably_before_its_content_is_staged() {
+    // A block of which one sector was ever written may have no space for the others.
+    for (written, syncs) in [(512, 1), (4096, 0)] {
+        let mut disk = Disk::new(SIZE);
+        disk.volume().holes_known();
+        disk.write(0, 7, written);
+        disk.done(Op::Flush, 0, 0);
+        disk.done(Op::Trim, 0, 100);
+        let before = disk.data.syncs.get();
+        disk.now += 1000;
+        disk.tell(Event::Tick);
+        while is_zeros(&disk.journal.bytes.borrow()[4096 + 2 * (64 << 10)..]) {
+            assert!(disk.step(0), "the block is staged");
+        }
+        assert_eq!(disk.data.syncs.get() - before, syncs);
+    }
+}
+
+#[test]
 fn a_busy_root_keeps_nothing_from_being_served_and_the_purge_goes_on_later() {
     let mut disk = Disk::new(SIZE);
     disk.write(0, 7, 8192);
