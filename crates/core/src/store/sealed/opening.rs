@@ -12,7 +12,7 @@ use crate::store::label::{LABEL_BYTES, Wrong};
 use crate::store::sealed::Sealed;
 use crate::store::sealed::early::Early;
 use crate::store::sealed::halves::Halves;
-use crate::store::sealed::layout::{Layout, SIZE_MAX};
+use crate::store::sealed::layout::{Layout, SECTOR_BYTES, SIZE_MAX};
 use crate::store::sealed::log::{LogWriter, replay};
 use crate::store::sealed::page::Page;
 use crate::store::sealed::purge::Purge;
@@ -203,10 +203,6 @@ impl Sealed {
         let layout = Layout::new(opening.disk, size);
         check_map(map, &layout)?;
         let (slots, is_head_clear) = root::read(root, opening.disk)?;
-        if !opening.read_only && !mutant::is(Mutant::StartUnsynced) {
-            // A kill leaves writes in the host's cache, where a crash could take them after this start relies on them.
-            map.sync()?;
-        }
         let known = opening.keys.unwrap_or_default();
         let top = find_top(map, &layout, slots, known)?;
         if top.purge < known.purge {
@@ -216,9 +212,13 @@ impl Sealed {
         if opening.keys.is_some() && top.purge > known.purge + 1 {
             return Err(SealedError::OldJournal { root: top.purge, journal: known.purge });
         }
-        let (early, writer) = replayed(map, &layout, &top, opening.staged)?;
+        let (early, writer, log) = replayed(map, &layout, &top, opening.staged)?;
         check_log(&writer, top.purge, known)?;
         check_staged(&early, opening.staged)?;
+        if !opening.read_only && !mutant::is(Mutant::StartUnsynced) {
+            let durable = if top.purge == known.purge { known.log } else { 0 };
+            settle_log(map, log, u64::from(durable) * SECTOR_BYTES)?;
+        }
         let is_left = !opening.read_only && !settle(root, &layout, &top, is_head_clear, opening)?;
         let Top { purge, page, .. } = top;
         let tree = Tree::new(layout, purge, page, opening.memory_bytes);
@@ -308,13 +308,16 @@ fn find_top(
         .ok_or(SealedError::TopPage { purge: newest })
 }
 
-/// The early cells in the log, and its end.
+/// Sectors of a medium, and their bytes.
+type Sectors = (Extent<Pos>, Vec<u8>);
+
+/// The early cells in the log, its end, and its sectors.
 fn replayed(
     map: &dyn Medium,
     layout: &Layout,
     top: &Top,
     staged: &[Extent<Addr>],
-) -> Result<(Early, LogWriter), SealedError> {
+) -> Result<(Early, LogWriter, Sectors), SealedError> {
     let half = layout.log_half((top.purge % 2) as u8);
     let mut bytes = vec![0; half.len as usize];
     map.read(half.start, &mut bytes)?;
@@ -322,7 +325,19 @@ fn replayed(
     let staged: Vec<_> = staged.iter().map(|extent| outward(*extent, BLOCK_BYTES)).collect();
     let mut early = Early::default();
     entries.into_iter().for_each(|entry| early.replayed(entry, &staged));
-    Ok((early, writer))
+    bytes.truncate(writer.sectors() as usize * SECTOR_BYTES as usize);
+    let log = (Extent::new(half.start.0, bytes.len() as u64), bytes);
+    Ok((early, writer, log))
+}
+
+/// Makes `log` durable, of which so many bytes are certainly so. A kill leaves writes in the host's cache, where a crash could take them after
+/// this start relies on them. So does a sync that failed, and no later one makes durable what was written before it.
+fn settle_log(map: &dyn Medium, (at, bytes): Sectors, durable: u64) -> Result<(), MediumError> {
+    let tail = &bytes[durable.min(at.len) as usize..];
+    if !tail.is_empty() {
+        map.write(Pos(at.end() - tail.len() as u64), tail, false)?;
+    }
+    map.sync()
 }
 
 fn check_log(writer: &LogWriter, purge: u32, known: KeysPosition) -> Result<(), SealedError> {

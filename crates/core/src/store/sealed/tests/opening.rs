@@ -90,6 +90,22 @@ fn a_log_that_is_shorter_than_the_journal_says_is_refused() {
 }
 
 #[test]
+fn a_start_writes_again_what_of_the_log_the_journal_does_not_know_of() {
+    let mut bench = Bench::new(SIZE);
+    let mut known = vec![bench.store.position()];
+    for block in 5..8 {
+        bench.write(block..block + 1);
+        bench.checkpoint();
+        known.push(bench.store.position());
+    }
+    for position in known {
+        let written = bench.map.written.get();
+        assert!(bench.start(Some(position), &[]).is_ok());
+        assert_eq!(bench.map.written.get() - written, 512 * u64::from(3 - position.log));
+    }
+}
+
+#[test]
 fn a_root_without_a_whole_cell_or_of_another_time_is_refused() {
     let mut bench = Bench::new(SIZE);
     let root = bench.root.content();
