@@ -213,6 +213,10 @@ mutants! {
     CellInJournal,
     /// A nonce of the log of keys serves twice.
     RepeatNonce,
+    /// A purge that a busy root holds up counts as done before the root has its key.
+    TurnUnwritten,
+    /// A purge that a busy root holds up after the root has its key begins that again, under another key.
+    TurnTwice,
     /// A start goes on with a log of keys that is shorter than the journal says.
     ShortLog,
 }
@@ -242,7 +246,7 @@ impl Mutant {
     pub const OF_REMAINS: [Self; 2] = Self::group(Self::ForgetRemains);
 
     /// The mutants that show where content dies with its keys only.
-    pub const OF_SEALED: [Self; 16] = Self::group(Self::KeepPageCell);
+    pub const OF_SEALED: [Self; 18] = Self::group(Self::KeepPageCell);
 
     /// The mutant that shows where the log of keys is damaged: a test of the store catches it.
     pub const OF_KEY_LOG: [Self; 1] = Self::group(Self::ShortLog);

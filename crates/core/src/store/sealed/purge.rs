@@ -279,6 +279,12 @@ impl Purge {
                 }
                 Ended::Turned { top, is_over }
             }
+            (Then::Turn, JobEnd::GivenUp) if mutant::is(Mutant::TurnUnwritten) => {
+                let top = self.path.pop().expect("the top page is on the path").page;
+                Ended::Turned { top, is_over: true }
+            }
+            // The same one begins again: what it may have written stays as it is.
+            (Then::Turn, JobEnd::GivenUp) if mutant::is(Mutant::TurnTwice) => Ended::Nothing,
             (then, JobEnd::GivenUp | JobEnd::Remains(_)) => {
                 self.doing = Some(Doing { job, then });
                 Ended::Nothing

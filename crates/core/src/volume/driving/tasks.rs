@@ -204,7 +204,7 @@ impl Volume {
         assert!(task.recording.is_none(), "a task that waits for a commit does nothing else");
         let is_job = match task.kind {
             Kind::Job => true,
-            Kind::Turn => task.steps.is_putting(),
+            Kind::Turn => task.steps.is_putting() || mutant::is(Mutant::TurnTwice),
             _ => false,
         };
         let may_wait = no_space || error.kind == MediumErrorKind::Busy;
