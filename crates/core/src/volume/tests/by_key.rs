@@ -1,5 +1,6 @@
 //! Content that dies with its keys.
 
+use super::layers::Puppet;
 use super::*;
 use crate::base::cell::{Cell, Cells};
 use crate::base::units::{BLOCK_BYTES, Block, Session};
@@ -8,6 +9,7 @@ use crate::owed::receipts::Done;
 use crate::store::sealed;
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{RngCore, SeedableRng};
+use std::sync::atomic::Ordering::Relaxed;
 
 /// A cipher without a master key.
 #[derive(Debug)]
@@ -290,6 +292,35 @@ fn a_busy_root_keeps_nothing_from_being_served_and_the_purge_goes_on_later() {
     disk.kill(SIZE);
     assert_eq!(disk.reads(0, 8192), [[8; 4096], [7; 4096]].concat());
     assert_eq!(disk.reads(16384, 8192), part);
+}
+
+#[test]
+fn evidence_that_waits_behind_a_busy_root_does_not_wake_the_disk() {
+    let (mut disk, puppet) = (Disk::new(SIZE), Puppet::default());
+    disk.volume().watch(Box::new(puppet.clone()));
+    disk.write(0, 7, 8192);
+    disk.done(Op::Trim, 0, 4096);
+    let root = disk.root.bytes.borrow().clone();
+    disk.now += 1000;
+    disk.tell(Event::Tick);
+    while *disk.root.bytes.borrow() == root {
+        assert!(disk.step(0), "the purge writes the root");
+    }
+    disk.root.busy.set(true);
+    disk.settle();
+    disk.ask(Op::Trim, 4096, 512);
+    disk.settle();
+    let write = disk.ask(Op::Write(vec![9; 512].into()), 4096, 512);
+    disk.settle();
+    puppet.has_evidence.store(true, Relaxed);
+    disk.idle();
+    let now = disk.now;
+    assert!(!disk.replies.contains_key(&write) && disk.volume().next_wakeup().is_some_and(|at| at.0 > now));
+    disk.root.busy.set(false);
+    for _ in 0..15 {
+        disk.idle();
+    }
+    assert!(disk.replies.contains_key(&write) && puppet.told.answers.load(Relaxed) > 0);
 }
 
 #[test]

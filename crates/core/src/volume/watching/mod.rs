@@ -284,6 +284,8 @@ impl Watching {
         let waits = wakes_at.is_some() && idle <= disk.schedule.now;
         let pending = watching.looks == 0 && !waits && !watching.is_idle(agenda);
         let proof = deadline.map(|deadline| deadline.min(idle)).or_else(|| pending.then_some(idle));
+        // No time ends the wait for changes that had arrived: their requests may wait for work that rests.
+        let proof = proof.filter(|_| !matches!(watching.proof, Proof::Awaits));
         proof.into_iter().chain(wakes_at).min()
     }
 
