@@ -102,6 +102,8 @@ pub struct Server {
     pub(crate) has_sync_failed: bool,
     pub(crate) is_latched: bool,
     pub(crate) is_stopping: bool,
+    /// When the stop began, if it leaves to the next start what is owed, and no request was under way.
+    halts_since: Option<Millis>,
     /// Progress of the search for holes, or for space; `None` when it is over.
     search_from: Option<u64>,
     /// The search for space is over, in this life.

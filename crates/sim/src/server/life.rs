@@ -17,6 +17,8 @@ use std::error::Error;
 
 /// Time at which a history begins.
 const BEGINNING: Millis = Millis(1_000_000);
+/// Longest stop that leaves what is owed to the next start: it waits for no medium that is busy.
+const HALT_MS_MAX: u64 = 5_000;
 /// Bytes of each write that copies content in.
 const COPY_BYTES: usize = 64 << 10;
 
@@ -64,6 +66,7 @@ impl Server {
             has_sync_failed: false,
             is_latched: false,
             is_stopping: false,
+            halts_since: None,
             search_from: None,
             is_space_known: false,
             held_up: None,
@@ -113,6 +116,9 @@ impl Server {
     /// Stops the server, which first destroys what is due if it `drains`.
     pub fn stop(&mut self, drains: bool) -> Judged {
         self.is_stopping = true;
+        let requests = self.volume.status().requests;
+        let has_requests = requests.running + requests.waiting > 0;
+        self.halts_since = (!drains && !has_requests).then_some(self.now);
         self.figures.busy_stops += u64::from(self.held_up.is_some());
         self.tell(Event::Stop { drain: drains })
     }
@@ -120,6 +126,9 @@ impl Server {
     /// Starts the server again after a stop. Returns whether the watcher knows again what it knew.
     pub fn start_again(&mut self) -> Result<bool, Violation> {
         let mut knows = false;
+        if self.halts_since.is_some_and(|since| self.now.since(since) > HALT_MS_MAX) {
+            return Err(overdue("a stop that leaves what is owed to the next start took too long".into()));
+        }
         if !self.is_latched {
             let checkpoint = self.volume.checkpoint();
             knows = checkpoint.as_ref().is_some_and(|it| !it.watch.is_empty());
