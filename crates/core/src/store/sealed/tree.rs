@@ -36,7 +36,9 @@ enum Leaf<'a> {
 impl Tree {
     pub(super) fn new(layout: Layout, purge: u32, (top, side): (Page, u8), memory_bytes: u64) -> Self {
         let seeds = Seeds::new(layout.pages(0));
-        Self { layout, purge, top, side, cache: Cache::new(memory_bytes), seeds, failed: None }
+        // The rest is for seeds, early cells, and what a purge has in hand.
+        let cache = Cache::new(memory_bytes / 8 * 5);
+        Self { layout, purge, top, side, cache, seeds, failed: None }
     }
 
     /// The top page.
