@@ -105,7 +105,7 @@ impl Mtd {
                 "the host has no such device; name one that exists (`quietus doctor` shows it)",
             ),
             io::ErrorKind::PermissionDenied if !read_only => io::Error::other(
-                "no permission to write to the device; run as root, and do not name the read-only node, such as /dev/mtd3ro",
+                "the device cannot be written to, at all or by this user; run as root, and do not name a read-only node, such as /dev/mtd3ro",
             ),
             _ => error,
         })?;
