@@ -20,7 +20,7 @@ use rng::Rng;
 use timing::{Counts, Timing};
 
 /// Number of reads of a page of a weak block after which it has one more wrong bit, on average.
-const WEAK_READS: u64 = 64;
+const WEAK_READS: u64 = 512;
 
 /// How often a chip fails: once in this many operations or blocks, or never if 0.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]

@@ -107,7 +107,7 @@ fn a_weak_block_gets_wrong_bits_until_it_is_erased() {
     let mut chip = chip(Nature { weak_blocks: 1, ..Nature::default() }, 1);
     chip.program(Page(0), &filled(7)).unwrap();
     let mut into = filled(0);
-    let corrected = (0..10_000).map_while(|_| chip.read(Page(0), &mut into).ok()).last();
+    let corrected = (0..100_000).map_while(|_| chip.read(Page(0), &mut into).ok()).last();
     assert_eq!(corrected, Some(Reading::Corrected(GEOMETRY.correctable_bits)));
     chip.erase(EraseBlock(0)).unwrap();
     chip.program(Page(0), &filled(7)).unwrap();

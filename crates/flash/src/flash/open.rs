@@ -1,0 +1,206 @@
+//! The start of a disk.
+//!
+//! Each start is taken for one after a cut of the power. The last run may then be weak: it reads well once, and badly later. So it is
+//! copied before a request relies on it, as a *trial*, and a *session* makes the trial count. Until that is on the chip, only blocks are
+//! touched that the last two records list: if the last run goes bad in between, the next start finds things as that run had found them. Then
+//! all blocks that the cut can have touched are copied and erased. Runs that this start did not find, and that read well at a later one, do not
+//! count: the records name the *gap* of their sequences until those blocks are erased. If start after start is cut short until those blocks are used up, the
+//! least worn blank block is taken.
+
+use super::Flash;
+use super::run::Stream;
+use super::scan::{FoundBlock, FoundRun, Scan};
+use super::space::Space;
+use crate::access::Access;
+use crate::blocks::{Blocks, Info, State};
+use crate::error::{FlashError, FlashErrorKind};
+use crate::layout::{Layout, UNIT_BYTES, Unit};
+use crate::map::{Map, Where};
+use crate::nand::{EraseBlock, Nand};
+use crate::pending::Pending;
+use crate::record::{DiskId, GAPS_MAX, Gap, RunKind};
+use std::collections::BTreeSet;
+
+/// Number of sequences that a start leaves out: more than runs that a cut of the power can have left unreadable.
+const SEQUENCE_GAP: u64 = 1 << 16;
+
+/// Number of blocks that a start takes at most before its session counts.
+const SESSION_BLOCKS: usize = 2;
+
+/// What a start needs to know of the end before it.
+struct End {
+    /// The last run that counts.
+    last: FoundRun,
+    /// What its record lists: these blocks hold nothing that counts.
+    listed: BTreeSet<EraseBlock>,
+    /// The gaps in sequences that it names.
+    gaps: Vec<Gap>,
+    /// The blocks that the record before lists too, and that look blank or full. Others of them may have a run whose record was cut: that may
+    /// read well at the next start, which then needs its data.
+    usable: Vec<EraseBlock>,
+}
+
+impl<N: Nand> Flash<N> {
+    /// Opens the disk on a chip, and brings it into a state that the next cut of the power cannot harm.
+    ///
+    /// # Errors
+    /// [`FlashErrorKind::Format`] if the chip has no disk, or pages that do not suit; [`FlashErrorKind::Io`]. A later start goes on where this one
+    /// failed.
+    pub fn open(nand: N) -> Result<Self, FlashError> {
+        let layout = layout(&nand)?;
+        let mut chip = Access::new(nand, layout);
+        let mut scan = Scan::of(&mut chip, layout)?;
+        let newest = scan.runs.last().map_or(0, |found| found.run.sequence);
+        let end = end(&mut scan, &mut chip, layout)?;
+        let mut flash = Self::empty(chip, layout, scan.disk, scan.units);
+        flash.begin_gap(&end, newest);
+        flash.know(&scan, &end)?;
+        flash.begin_session(&end)?;
+        flash.settle_blocks()?;
+        Ok(flash)
+    }
+
+    /// Leaves a gap in the sequences, in which all runs are that this start does not find.
+    fn begin_gap(&mut self, end: &End, newest: u64) {
+        self.sequence = newest + SEQUENCE_GAP;
+        self.space.gaps.clone_from(&end.gaps);
+        self.space.gaps.push(Gap { after: end.last.run.sequence, last: self.sequence });
+        if self.space.gaps.len() > GAPS_MAX {
+            self.space.gaps.remove(0);
+        }
+    }
+
+    /// A disk of which nothing is known yet.
+    pub(super) fn empty(chip: Access<N>, layout: Layout, disk: DiskId, units: u32) -> Self {
+        let space = Space::new(Blocks::new(layout.geometry.blocks));
+        let (map, pending) = (Map::new(layout, units), Pending::default());
+        Self { chip, layout, disk, sequence: 0, map, space, pending, latched: None }
+    }
+
+    /// Notes what the runs say, in their order.
+    fn know(&mut self, scan: &Scan, end: &End) -> Result<(), FlashError> {
+        for (number, (found, erases)) in (0..).zip(&scan.blocks) {
+            let info = &mut self.space.blocks[EraseBlock(number)];
+            info.erases = erases.unwrap_or(0);
+            let is_listed = end.listed.contains(&EraseBlock(number));
+            info.state = match found {
+                FoundBlock::Bad => State::Bad,
+                FoundBlock::Blank if !is_listed => State::Blank,
+                FoundBlock::Blank | FoundBlock::Full | FoundBlock::Unknown => State::Closed,
+            };
+            info.is_murky = is_listed || *found == FoundBlock::Unknown;
+        }
+        let mean = self.space.blocks.mean_erases();
+        for (number, _) in (0..).zip(&scan.blocks).filter(|(_, (_, erases))| erases.is_none()) {
+            self.space.blocks[EraseBlock(number)].erases = mean;
+        }
+        for found in scan.runs.iter().filter(|found| !end.listed.contains(&found.block)) {
+            self.replay(found)?;
+        }
+        Ok(())
+    }
+
+    fn replay(&mut self, found: &FoundRun) -> Result<(), FlashError> {
+        let (run, units) = (&found.run, self.map.len());
+        let fits = |first: Unit, count: u32| first.0.checked_add(count).is_some_and(|end| end <= units);
+        let are_marks_valid = run.marks.iter().all(|mark| fits(mark.first, mark.count));
+        if !are_marks_valid || !run.entries.iter().all(|entry| fits(entry.unit, 1)) {
+            let message = format!(
+                "cannot open the flash chip: a record of block {} names a unit beyond the disk's {units}; \
+                 restore the disk from a backup",
+                found.block.0
+            );
+            return Err(FlashError::new(FlashErrorKind::Format, message));
+        }
+        for mark in &run.marks {
+            let to = if mark.is_lost { Where::Lost } else { Where::Absent };
+            (mark.first.0..mark.first.0 + mark.count).for_each(|unit| self.place(Unit(unit), to));
+        }
+        for (n, entry) in run.entries.iter().enumerate() {
+            self.place(entry.unit, Where::At(self.layout.slot(found.block, run.first, n)));
+        }
+        let info = &mut self.space.blocks[found.block];
+        info.sequence = run.sequence;
+        info.record = run.first + self.layout.run_pages(run.entries.len());
+        info.has_marks |= !run.marks.is_empty();
+        Ok(())
+    }
+
+    /// Copies the last run, and begins a session.
+    fn begin_session(&mut self, end: &End) -> Result<(), FlashError> {
+        self.space.ahead.clone_from(&end.usable);
+        while self.space.ahead.len() < SESSION_BLOCKS
+            && let Some(block) = self.space.least_worn_blank()
+        {
+            // The start before may have tried the same one, which then only looks blank.
+            let info = &mut self.space.blocks[block];
+            (info.state, info.is_murky) = (State::Closed, true);
+            self.space.ahead.push(block);
+        }
+        self.space.listed = self.space.ahead.iter().copied().collect();
+        let mut units = Vec::new();
+        for entry in &end.last.run.entries {
+            let mut bytes = vec![0; UNIT_BYTES];
+            match self.map.find(entry.unit) {
+                Where::At(slot) if self.layout.block(slot) == end.last.block => {
+                    let is_whole =
+                        self.read_slot(slot, &mut bytes)? && crc32c::crc32c(&bytes) == entry.checksum;
+                    if is_whole {
+                        units.push((entry.unit, bytes));
+                    }
+                }
+                Where::At(_) | Where::Absent | Where::Lost => {}
+            }
+        }
+        let marks = end.last.run.marks.clone();
+        self.write_run_of(Stream::Copies, RunKind::Trial, &units, marks)?;
+        let is_used = |block: &EraseBlock| {
+            end.usable.contains(block) || self.space.blocks[*block].state != State::Closed
+        };
+        self.space.doomed = end.listed.iter().copied().filter(|block| !is_used(block)).collect();
+        self.write_run_of(Stream::Copies, RunKind::Session, &[], Vec::new())
+    }
+
+    /// Erases what the cut of the power can have touched, after what is live there was copied.
+    fn settle_blocks(&mut self) -> Result<(), FlashError> {
+        self.space.doomed.clear();
+        let is_murky = |info: &Info| info.is_murky && info.state == State::Closed;
+        self.clear(&self.space.blocks.filter(is_murky))?;
+        self.space.gaps.clear();
+        self.write_run(Stream::Copies, Vec::new())?;
+        self.tend()
+    }
+}
+
+/// The layout of a chip.
+pub(super) fn layout<N: Nand>(nand: &N) -> Result<Layout, FlashError> {
+    let geometry = nand.geometry();
+    Layout::new(geometry).ok_or_else(|| {
+        let message = format!(
+            "cannot use the flash chip: {} blocks of {} pages of {} bytes; expected pages of 2 to 64 KiB, a power of two, and blocks of \
+             4 to 65,535 pages",
+            geometry.blocks, geometry.block_pages, geometry.page_bytes
+        );
+        FlashError::new(FlashErrorKind::Format, message)
+    })
+}
+
+/// The last runs that count, and what their records say.
+fn end<N: Nand>(scan: &mut Scan, chip: &mut Access<N>, layout: Layout) -> Result<End, FlashError> {
+    scan.drop_trials();
+    let Some(last) = scan.runs.last().cloned() else {
+        let message = "cannot open the flash chip: no block has a record; format the chip";
+        return Err(FlashError::new(FlashErrorKind::Format, message));
+    };
+    let head = scan.head(chip, layout, &last)?.unwrap_or_default();
+    scan.drop_gaps(&head.gaps);
+    let listed: BTreeSet<_> = head.listed.into_iter().collect();
+    let mut usable: Vec<_> = listed.iter().copied().collect();
+    usable.retain(|block| matches!(scan.blocks[block.0 as usize].0, FoundBlock::Blank | FoundBlock::Full));
+    if let Some(before) = scan.runs.iter().rev().nth(1)
+        && let Some(before) = scan.head(chip, layout, before)?
+    {
+        usable.retain(|block| before.listed.contains(block));
+    }
+    Ok(End { last, listed, gaps: head.gaps, usable })
+}

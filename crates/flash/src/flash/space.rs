@@ -1,0 +1,102 @@
+//! Which blocks are open, which come next, and which are listed.
+
+use super::run::{Open, Stream};
+use crate::blocks::{Blocks, Info, State};
+use crate::nand::EraseBlock;
+use crate::record::Gap;
+use std::collections::BTreeSet;
+
+/// Number of blocks that are listed for the streams to take.
+pub(super) const AHEAD: usize = 6;
+/// Number of listed blocks that consecutive records share, at least: a start uses two.
+pub(super) const SHARED_MIN: usize = 3;
+/// Number of free blocks below which blocks are collected. With the open ones, these are the reserve: deletion always has room.
+pub(super) const FREE_MIN: usize = AHEAD + 2;
+/// Number of free blocks below which blocks are collected before others are cleared.
+pub(super) const FREE_TO_CLEAR: usize = AHEAD;
+
+/// The blocks, and what they are used for next.
+#[derive(Debug)]
+pub(super) struct Space {
+    pub(super) blocks: Blocks,
+    pub(super) streams: [Option<Open>; 2],
+    /// Free blocks that the next record lists, for the streams to take.
+    pub(super) ahead: Vec<EraseBlock>,
+    /// Blocks without live content that the next record lists, since they are about to be erased.
+    pub(super) doomed: Vec<EraseBlock>,
+    /// The blocks that the last record lists.
+    pub(super) listed: BTreeSet<EraseBlock>,
+    /// The gaps that each record has, until a start has erased all blocks that may have runs of them.
+    pub(super) gaps: Vec<Gap>,
+}
+
+impl Space {
+    pub(super) fn new(blocks: Blocks) -> Self {
+        let (ahead, doomed, listed, gaps) = (Vec::new(), Vec::new(), BTreeSet::new(), Vec::new());
+        Self { blocks, streams: [None, None], ahead, doomed, listed, gaps }
+    }
+
+    pub(super) fn open(&self, stream: Stream) -> Option<&Open> {
+        self.streams[stream as usize].as_ref()
+    }
+
+    /// The blocks that hold nothing that counts.
+    pub(super) fn free(&self) -> Vec<EraseBlock> {
+        self.blocks.filter(Info::is_free)
+    }
+
+    /// Whether a record may list `block`: no stream writes to it.
+    fn is_idle(&self, block: EraseBlock) -> bool {
+        matches!(self.blocks[block].state, State::Blank | State::Closed)
+    }
+
+    /// Number of blocks that streams could take whether the last record can be read or not, if that lists `listed`.
+    pub(super) fn shared(&self, listed: &BTreeSet<EraseBlock>) -> usize {
+        self.listed.intersection(listed).filter(|block| self.is_idle(**block)).count()
+    }
+
+    /// Takes free blocks as those to use next: in turn the least and the most worn, so that both streams find theirs.
+    pub(super) fn refill(&mut self) {
+        let mut ahead = std::mem::take(&mut self.ahead);
+        let mut free = self.free();
+        free.retain(|block| !ahead.contains(block));
+        free.sort_by_key(|block| (self.blocks[*block].erases, *block));
+        while ahead.len() < AHEAD && !free.is_empty() {
+            let least = ahead.len().is_multiple_of(2);
+            ahead.push(free.remove(if least { 0 } else { free.len() - 1 }));
+        }
+        self.ahead = ahead;
+    }
+
+    /// What the next record lists.
+    pub(super) fn list(&self) -> BTreeSet<EraseBlock> {
+        let stuck = self.blocks.filter(|info| info.state == State::Stuck);
+        let idle = self.ahead.iter().chain(&self.doomed).copied().filter(|block| self.is_idle(*block));
+        idle.chain(stuck).collect()
+    }
+
+    /// The block that `stream` takes next: the guest's writes the least worn, copies of what stays the most worn. If many programs failed in a
+    /// row and all listed blocks are used up, any blank one.
+    pub(super) fn choose(&self, stream: Stream) -> Option<EraseBlock> {
+        let key = |block: &EraseBlock| (self.blocks[*block].erases, *block);
+        let listed = self.ahead.iter().copied().filter(|block| self.listed.contains(block));
+        let chosen = match stream {
+            Stream::Guest => listed.min_by_key(key),
+            Stream::Copies => listed.max_by_key(key),
+        };
+        chosen.or_else(|| self.least_worn_blank())
+    }
+
+    /// The blank block that was erased least often.
+    pub(super) fn least_worn_blank(&self) -> Option<EraseBlock> {
+        let blank = self.blocks.filter(|info| info.state == State::Blank);
+        blank.into_iter().min_by_key(|block| (self.blocks[*block].erases, *block))
+    }
+
+    /// Ends the runs of `stream` in its block.
+    pub(super) fn close(&mut self, stream: Stream) {
+        if let Some(open) = self.streams[stream as usize].take() {
+            self.blocks[open.block].state = State::Closed;
+        }
+    }
+}

@@ -1,0 +1,91 @@
+//! Random histories: requests, failures of the chip, cuts of the power at any operation, also in starts.
+
+use super::world::World;
+use super::*;
+
+/// Steps of a history.
+const STEPS: u64 = 120;
+
+fn nature(seed: u64) -> Nature {
+    match seed % 4 {
+        0 | 1 => Nature::default(),
+        2 => Nature { weak_blocks: 3, ..Nature::default() },
+        _ => Nature {
+            bad_blocks: 30,
+            weak_blocks: 6,
+            deaths_in_program: 3_000,
+            deaths_in_erase: 400,
+            stubborn: 3,
+        },
+    }
+}
+
+fn world(seed: u64) -> World {
+    let (page_bytes, block_pages) = GEOMETRIES[(seed / 4 % GEOMETRIES.len() as u64) as usize];
+    let geometry = geometry(page_bytes, block_pages);
+    let units = [60, 12, 1_000][(seed / 16 % 3) as usize];
+    World::new(geometry, nature(seed), units, seed)
+}
+
+/// One request.
+fn step(world: &mut World) -> Result<(), FlashError> {
+    let units = world.units();
+    let first = world.rng.below(units);
+    let count = 1 + world.rng.below((units - first).min(6));
+    match world.rng.below(20) {
+        0..=9 => (first..first + count).try_for_each(|unit| world.write(unit)),
+        10 | 11 => world.trim(first, count),
+        12..=15 => world.sync(),
+        16 => world.erase(first, count, Keep::Nothing),
+        17 => world.erase(first, count, Keep::Present),
+        18 => world.check_unit(first),
+        _ => world.restart(&[]),
+    }
+}
+
+/// Plays a history in which the power is cut now and then. Whether the chip wore out before its end.
+fn play(seed: u64) -> World {
+    let mut world = world(seed);
+    for _ in 0..STEPS {
+        if world.rng.once_in(8) {
+            let changes = world.rng.below(40);
+            world.flash().chip.nand.cut_after(changes);
+        }
+        let result = step(&mut world);
+        if world.flash.as_ref().is_some_and(|flash| flash.chip.nand.is_off()) {
+            let cuts = world.rng.below(4);
+            let cuts: Vec<u64> = (0..cuts).map(|_| world.rng.below(30)).collect();
+            if let Err(error) = world.restart(&cuts) {
+                assert!(world.may_wear_out, "{error}");
+                return world;
+            }
+        } else if let Err(error) = result {
+            assert!(world.may_wear_out, "{error}");
+            return world;
+        }
+    }
+    world.flash().chip.nand.restore();
+    world.check_content().unwrap();
+    world.check_tables();
+    world
+}
+
+/// Runs `test`, and says which seed failed.
+fn seeded(seed: u64, test: impl FnOnce() + std::panic::UnwindSafe) {
+    if let Err(panic) = std::panic::catch_unwind(test) {
+        eprintln!("the history of seed {seed} fails");
+        std::panic::resume_unwind(panic);
+    }
+}
+
+/// The number of histories: `QUIETUS_FLASH_HISTORIES` at compile time, else a few.
+fn histories(few: u64) -> u64 {
+    option_env!("QUIETUS_FLASH_HISTORIES").and_then(|count| count.parse().ok()).unwrap_or(few)
+}
+
+#[test]
+fn random_histories_lose_nothing_and_leave_nothing() {
+    for seed in 0..histories(400) {
+        seeded(seed, || drop(play(seed)));
+    }
+}
