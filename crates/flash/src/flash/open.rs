@@ -5,7 +5,7 @@
 //! touched that the last two records list: if the last run goes bad in between, the next start finds things as that run had found them. Then
 //! all blocks that the cut can have touched are copied and erased. Runs that this start did not find, and that read well at a later one, do not
 //! count: the records name the *gap* of their sequences until those blocks are erased. If start after start is cut short until those blocks are used up, the
-//! least worn blank block is taken.
+//! first blank blocks of the chip are taken.
 
 use super::Flash;
 use super::run::Stream;
@@ -35,9 +35,10 @@ struct End {
     listed: BTreeSet<EraseBlock>,
     /// The gaps in sequences that it names.
     gaps: Vec<Gap>,
-    /// The blocks that the record before lists too, and that look blank or full. Others of them may have a run whose record was cut: that may
-    /// read well at the next start, which then needs its data.
+    /// The blocks that the record before lists too, and that look blank or full.
     usable: Vec<EraseBlock>,
+    /// Others of them. One may have a run whose record was cut: that may read well at the next start, which then needs its data.
+    doubtful: Vec<EraseBlock>,
 }
 
 impl<N: Nand> Flash<N> {
@@ -129,10 +130,10 @@ impl<N: Nand> Flash<N> {
     /// Copies the last run, and begins a session.
     fn begin_session(&mut self, end: &End) -> Result<(), FlashError> {
         self.space.ahead.clone_from(&end.usable);
-        while self.space.ahead.len() < SESSION_BLOCKS
-            && let Some(block) = self.space.least_worn_blank()
-        {
-            // The start before may have tried the same one, which then only looks blank.
+        // The start before may have tried the same ones, which then only look blank. Neither their order nor their number may change.
+        let blank = self.space.blocks.filter(|info| info.state == State::Blank);
+        let missing = SESSION_BLOCKS.saturating_sub(end.usable.len());
+        for block in blank.into_iter().chain(end.doubtful.iter().copied()).take(missing) {
             let info = &mut self.space.blocks[block];
             (info.state, info.is_murky) = (State::Closed, true);
             self.space.ahead.push(block);
@@ -154,10 +155,11 @@ impl<N: Nand> Flash<N> {
         }
         let marks = end.last.run.marks.clone();
         self.write_run_of(Stream::Copies, RunKind::Trial, &units, marks)?;
-        let is_used = |block: &EraseBlock| {
-            end.usable.contains(block) || self.space.blocks[*block].state != State::Closed
+        let is_dead = |block: &EraseBlock| {
+            let info = &self.space.blocks[*block];
+            info.state == State::Closed && info.live == 0
         };
-        self.space.doomed = end.listed.iter().copied().filter(|block| !is_used(block)).collect();
+        self.space.doomed = end.listed.iter().copied().filter(is_dead).collect();
         self.write_run_of(Stream::Copies, RunKind::Session, &[], Vec::new())
     }
 
@@ -195,12 +197,13 @@ fn end<N: Nand>(scan: &mut Scan, chip: &mut Access<N>, layout: Layout) -> Result
     let head = scan.head(chip, layout, &last)?.unwrap_or_default();
     scan.drop_gaps(&head.gaps);
     let listed: BTreeSet<_> = head.listed.into_iter().collect();
-    let mut usable: Vec<_> = listed.iter().copied().collect();
-    usable.retain(|block| matches!(scan.blocks[block.0 as usize].0, FoundBlock::Blank | FoundBlock::Full));
-    if let Some(before) = scan.runs.iter().rev().nth(1)
-        && let Some(before) = scan.head(chip, layout, before)?
-    {
-        usable.retain(|block| before.listed.contains(block));
-    }
-    Ok(End { last, listed, gaps: head.gaps, usable })
+    let before = match scan.runs.iter().rev().nth(1) {
+        Some(before) => scan.head(chip, layout, before)?,
+        None => None,
+    };
+    let is_before = |block: &EraseBlock| before.as_ref().is_none_or(|head| head.listed.contains(block));
+    let looks_unused =
+        |block: &EraseBlock| matches!(scan.blocks[block.0 as usize].0, FoundBlock::Blank | FoundBlock::Full);
+    let (usable, doubtful) = listed.iter().copied().filter(is_before).partition(looks_unused);
+    Ok(End { last, listed, gaps: head.gaps, usable, doubtful })
 }

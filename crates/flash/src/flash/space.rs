@@ -75,22 +75,14 @@ impl Space {
         idle.chain(stuck).collect()
     }
 
-    /// The block that `stream` takes next: the guest's writes the least worn, copies of what stays the most worn. If many programs failed in a
-    /// row and all listed blocks are used up, any blank one.
+    /// The block that `stream` takes next: the guest's writes the least worn, copies of what stays the most worn.
     pub(super) fn choose(&self, stream: Stream) -> Option<EraseBlock> {
         let key = |block: &EraseBlock| (self.blocks[*block].erases, *block);
         let listed = self.ahead.iter().copied().filter(|block| self.listed.contains(block));
-        let chosen = match stream {
+        match stream {
             Stream::Guest => listed.min_by_key(key),
             Stream::Copies => listed.max_by_key(key),
-        };
-        chosen.or_else(|| self.least_worn_blank())
-    }
-
-    /// The blank block that was erased least often.
-    pub(super) fn least_worn_blank(&self) -> Option<EraseBlock> {
-        let blank = self.blocks.filter(|info| info.state == State::Blank);
-        blank.into_iter().min_by_key(|block| (self.blocks[*block].erases, *block))
+        }
     }
 
     /// Ends the runs of `stream` in its block.

@@ -89,3 +89,50 @@ fn random_histories_lose_nothing_and_leave_nothing() {
         seeded(seed, || drop(play(seed)));
     }
 }
+
+/// A short history that does everything once. Ends at the first error.
+fn script(world: &mut World) -> Result<(), FlashError> {
+    for round in 0..6 {
+        (0..9).try_for_each(|unit| world.write((unit * 5 + round) % world.units()))?;
+        world.sync()?;
+        world.trim(round * 3, 2)?;
+        world.write(round)?;
+        world.sync()?;
+        world.erase(round * 4, 3, if round % 2 == 0 { Keep::Nothing } else { Keep::Present })?;
+    }
+    Ok(())
+}
+
+/// Plays the script with the power cut after so many changes, then starts with these cuts. Whether the first cut came before the end.
+fn cut_script(seed: u64, changes: u64, cuts: &[u64]) -> bool {
+    let mut world = World::new(geometry(2048, 8), Nature::default(), 24, seed);
+    world.flash().chip.nand.cut_after(changes);
+    let is_cut = script(&mut world).is_err();
+    world.restart(cuts).unwrap();
+    // The disk goes on as if nothing had happened.
+    script(&mut world).unwrap();
+    world.check_content().unwrap();
+    is_cut
+}
+
+#[test]
+fn the_power_may_be_cut_at_each_change_also_within_starts() {
+    let mut changes = 0;
+    let mut seed = 0;
+    let mut play = |changes, cuts: &[u64]| {
+        seed += 1;
+        let mut is_cut = false;
+        seeded(seed, std::panic::AssertUnwindSafe(|| is_cut = cut_script(seed, changes, cuts)));
+        is_cut
+    };
+    while play(changes, &[]) {
+        // Cuts at the first changes of a start, and at one change of the start after it.
+        let first = changes % 7;
+        for cut in (first..42).step_by(if histories(0) > 0 { 1 } else { 7 }) {
+            play(changes, &[cut]);
+            play(changes, &[cut, (cut * 5 + changes) % 40]);
+        }
+        changes += 1;
+    }
+    assert!(changes > 100, "the script has {changes} changes");
+}
