@@ -1,7 +1,8 @@
 //! Reads and changes of the chip, with the last page that was read at hand.
 
-use crate::layout::{Layout, Slot, UNIT_BYTES};
+use crate::layout::Layout;
 use crate::nand::{EraseBlock, Nand, NandError, Page, Reading};
+use crate::units::{Slot, UNIT_BYTES};
 
 /// A chip, and the last page that was read from it: units that share a page are read together.
 #[derive(Debug)]
@@ -37,20 +38,23 @@ impl<N: Nand> Access<N> {
         }
     }
 
-    /// Fills `into` with the unit in `slot`, and returns the most wrong bits of its pages. A blank page counts as uncorrectable.
-    pub(crate) fn unit(&mut self, slot: Slot, into: &mut [u8]) -> Result<u32, NandError> {
+    /// Fills `into` with the unit in `slot`. The reading is that of its worst page.
+    pub(crate) fn unit(&mut self, slot: Slot, into: &mut [u8]) -> Result<Reading, NandError> {
         let (first, range) = self.layout.page(slot);
-        let mut bits = 0;
+        let mut worst = Reading::Good;
         for (n, part) in into.chunks_exact_mut(range.len()).enumerate() {
             let (reading, bytes) = self.page(Page(first.0 + n as u32))?;
             part.copy_from_slice(&bytes[range.clone()]);
-            bits = bits.max(match reading {
-                Reading::Good => 0,
-                Reading::Corrected(bits) => bits,
-                Reading::Blank => return Err(NandError::Uncorrectable),
-            });
+            worst = match (worst, reading) {
+                (Reading::Blank, _) | (_, Reading::Blank) => Reading::Blank,
+                (Reading::Corrected(bits), Reading::Corrected(others)) => {
+                    Reading::Corrected(bits.max(others))
+                }
+                (Reading::Corrected(bits), Reading::Good) => Reading::Corrected(bits),
+                (Reading::Good, reading) => reading,
+            };
         }
-        Ok(bits)
+        Ok(worst)
     }
 
     /// The pages that hold `units` side by side, the last one filled up with zeros.

@@ -13,15 +13,16 @@ mod tests;
 mod wipe;
 
 use crate::access::Access;
+use crate::blocks::State;
 use crate::error::{FlashError, FlashErrorKind};
-use crate::layout::{Layout, Slot, UNIT_BYTES, Unit};
+use crate::layout::Layout;
 use crate::map::{Map, Where};
-use crate::nand::{Nand, NandError};
+use crate::nand::{EraseBlock, Nand, NandError, Page, Reading};
 use crate::pending::{Pending, extent, units};
 use crate::record::DiskId;
+use crate::units::{Slot, UNIT_BYTES, Unit};
 use quietus_core::base::units::{Extent, Pos};
-use run::Stream;
-use space::Space;
+use space::{Space, Stream};
 
 pub use erase::Keep;
 
@@ -43,6 +44,8 @@ pub struct Flash<N> {
     map: Map,
     space: Space,
     pending: Pending,
+    /// The page that the next [`Flash::scrub`] begins with.
+    scrubbed: u32,
     /// Why no operation succeeds any more.
     latched: Option<FlashError>,
 }
@@ -137,6 +140,39 @@ impl<N: Nand> Flash<N> {
         })
     }
 
+    /// Reads the next `pages` pages of the chip that hold live units, and moves what lies in a block of which a page has half of the wrong bits
+    /// that the chip corrects. Call it now and then: bits get lost in content that is never read, too.
+    ///
+    /// # Errors
+    /// As for [`Flash::sync`]. Units that are lost already are no error here, but at their read.
+    pub fn scrub(&mut self, pages: u32) -> Result<(), FlashError> {
+        self.guarded(|flash| {
+            let geometry = flash.layout.geometry;
+            for _ in 0..pages.min(geometry.blocks * geometry.block_pages) {
+                let page = Page(flash.scrubbed);
+                flash.scrubbed = (flash.scrubbed + 1) % (geometry.blocks * geometry.block_pages);
+                let (block, _) = geometry.place(page);
+                if flash.space.blocks[block].live > 0 {
+                    let result = flash.chip.page(page).map(|(reading, _)| reading);
+                    flash.note_bits(block, result)?;
+                }
+            }
+            flash.tend()
+        })
+    }
+
+    /// How worn the chip is.
+    pub fn wear(&self) -> Wear {
+        let good = || self.space.blocks.iter().filter(|(_, info)| info.state != State::Bad);
+        Wear {
+            erases_min: good().map(|(_, info)| info.erases).min().unwrap_or(0),
+            erases_mean: self.space.blocks.mean_erases(),
+            erases_max: good().map(|(_, info)| info.erases).max().unwrap_or(0),
+            bad_blocks: self.space.blocks.filter(|info| info.state == State::Bad).len() as u32,
+            stuck_blocks: self.space.blocks.filter(|info| info.state == State::Stuck).len() as u32,
+        }
+    }
+
     fn write_zeros(&mut self, extent: Extent<Pos>) -> Result<(), FlashError> {
         if extent.is_empty() { Ok(()) } else { self.write(extent.start, &vec![0; extent.len as usize]) }
     }
@@ -174,15 +210,24 @@ impl<N: Nand> Flash<N> {
 
     /// Fills `into` with the unit in `slot`; false if the chip lost it.
     fn read_slot(&mut self, slot: Slot, into: &mut [u8]) -> Result<bool, FlashError> {
+        let result = self.chip.unit(slot, into);
+        self.note_bits(self.layout.block(slot), result)
+    }
+
+    /// Notes the wrong bits that a read of `block` found; false if they were too many.
+    fn note_bits(
+        &mut self,
+        block: EraseBlock,
+        result: Result<Reading, NandError>,
+    ) -> Result<bool, FlashError> {
         let weary = self.layout.geometry.correctable_bits.div_ceil(2).max(1);
-        match self.chip.unit(slot, into) {
-            Ok(bits) => {
-                self.space.blocks[self.layout.block(slot)].is_weary |= bits >= weary;
-                Ok(true)
-            }
-            Err(NandError::Uncorrectable | NandError::Failed) => Ok(false),
-            Err(error @ NandError::Gone(_)) => Err(error.into()),
+        match result {
+            Ok(Reading::Corrected(bits)) => self.space.blocks[block].is_weary |= bits >= weary,
+            Ok(Reading::Good) => {}
+            Ok(Reading::Blank) | Err(NandError::Uncorrectable | NandError::Failed) => return Ok(false),
+            Err(error @ NandError::Gone(_)) => return Err(error.into()),
         }
+        Ok(true)
     }
 
     /// Notes where the content of `unit` is now.
@@ -208,6 +253,21 @@ impl<N: Nand> Flash<N> {
         }
         Ok(())
     }
+}
+
+/// How worn a chip is. Counts of erases are since the disk was made, and of blocks that are not bad.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Wear {
+    /// Erases of the least worn block.
+    pub erases_min: u32,
+    /// Erases of a block on average.
+    pub erases_mean: u32,
+    /// Erases of the most worn block.
+    pub erases_max: u32,
+    /// Blocks that are marked bad.
+    pub bad_blocks: u32,
+    /// Blocks that neither erase nor can be overwritten: deletions may report that content remains there.
+    pub stuck_blocks: u32,
 }
 
 /// A part of a request that lies in one unit.

@@ -4,24 +4,14 @@
 //! pages side by side.
 
 use crate::nand::{EraseBlock, Geometry, Page};
-use crate::record::{GAP_BYTES, GAPS_MAX, LISTED_MAX, MARKS_MAX, RECORD_HEAD_BYTES, RUN_HEAD_BYTES};
+use crate::record::{
+    ENTRY_BYTES, GAP_BYTES, GAPS_MAX, LISTED_MAX, MARKS_MAX, RECORD_HEAD_BYTES, RUN_HEAD_BYTES,
+};
+use crate::units::{Slot, UNIT_BYTES};
 use std::ops::Range;
 
-/// Bytes of a unit.
-pub const UNIT_BYTES: usize = 4096;
 /// The page of a block in which its first run begins.
 pub(crate) const FIRST_PAGE: u32 = 1;
-/// Bytes of an entry or a mark in a record.
-pub(crate) const ENTRY_BYTES: usize = 9;
-
-/// A unit of the disk, by its number.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub(crate) struct Unit(pub(crate) u32);
-
-/// A place of the chip that holds a unit, counted in pages, or in units if a page holds several.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub(crate) struct Slot(pub(crate) u32);
-
 /// The arithmetic of a chip.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Layout {

@@ -12,8 +12,9 @@
 //! | how blocks are chosen, collected, levelled, retired | `flash::{space,collect,wipe}` |
 //! | how content is destroyed | `flash::{erase,clear}` |
 //!
-//! There is no driver of a real chip, and no root of keys on the chip. Spare areas are not used. Pages of cells with more than one bit are
-//! programmed as if a cut could not harm the pages before: that holds for chips in their single-bit mode.
+//! There is no driver of a real chip, no [`Medium`](quietus_core::media::medium::Medium) above a disk, and no root of keys on the chip. Spare areas are not used. A cut of the
+//! power is taken to harm only the page that is programmed, or the block that is erased: so it is with one bit a cell, or in the single-bit mode of other chips.
+//! Content that waits for a sync lies in memory that is not wiped.
 //!
 //! This crate has no clock, no thread and no entropy of its own.
 #![forbid(unsafe_code)]
@@ -25,12 +26,14 @@ mod error;
 pub mod flash;
 mod layout;
 mod map;
+pub mod mutant;
 pub mod nand;
 mod pending;
 mod record;
+mod units;
 
 pub use error::{FlashError, FlashErrorKind};
-pub use flash::{Flash, Keep};
-pub use layout::UNIT_BYTES;
+pub use flash::{Flash, Keep, Wear};
 pub use nand::{EraseBlock, Geometry, Nand, NandError, Page, Reading};
 pub use record::DiskId;
+pub use units::UNIT_BYTES;

@@ -1,7 +1,8 @@
 //! Where units lie, and what lies in slots: 4 bytes a unit, and 4 bytes for each unit that the chip could hold.
 
-use crate::layout::{Layout, Slot, Unit};
+use crate::layout::Layout;
 use crate::nand::EraseBlock;
+use crate::units::{Slot, Unit};
 
 /// Instead of a slot: the unit reads as zeros.
 const ABSENT: u32 = u32::MAX;

@@ -1,7 +1,7 @@
 //! What is not on the chip yet.
 
-use crate::layout::{UNIT_BYTES, Unit};
 use crate::record::Mark;
+use crate::units::{UNIT_BYTES, Unit};
 use quietus_core::base::blocks::BlockSet;
 use quietus_core::base::units::{Extent, Pos};
 use std::collections::BTreeMap;

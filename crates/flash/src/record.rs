@@ -3,8 +3,8 @@
 #[cfg(test)]
 mod tests;
 
-use crate::layout::{ENTRY_BYTES, Unit};
 use crate::nand::{EraseBlock, Geometry, Page};
+use crate::units::Unit;
 use quietus_core::base::fields::Fields;
 
 const HEADER_MAGIC: [u8; 8] = *b"QFLASHH1";
@@ -15,6 +15,9 @@ const CHECKSUM_AT: usize = 24;
 const PAGE_HEAD_BYTES: usize = 28;
 /// Bytes of a record before the blocks that it lists.
 pub(crate) const RECORD_HEAD_BYTES: usize = 40;
+/// Bytes of an entry or a mark in a record.
+pub(crate) const ENTRY_BYTES: usize = 9;
+
 /// Bytes of a run in a record before its entries.
 pub(crate) const RUN_HEAD_BYTES: usize = 16;
 /// Most blocks that a record lists.

@@ -1,15 +1,15 @@
 //! What is live in blocks goes elsewhere, and the blocks are erased.
 
 use super::Flash;
-use super::run::Stream;
-use super::space::FREE_TO_CLEAR;
+use super::space::{FREE_TO_CLEAR, Stream};
 use crate::blocks::State;
 use crate::error::FlashError;
-use crate::layout::{UNIT_BYTES, Unit};
 use crate::map::Where;
+use crate::mutant::{self, Mutant};
 use crate::nand::{EraseBlock, Nand};
 use crate::pending::{extent, units};
 use crate::record::{MARKS_MAX, Mark};
+use crate::units::{UNIT_BYTES, Unit};
 use quietus_core::base::blocks::BlockSet;
 use quietus_core::base::units::Pos;
 
@@ -69,7 +69,7 @@ impl<N: Nand> Flash<N> {
             let live: u32 = batch.iter().map(|block| self.space.blocks[*block].live).sum();
             let is_last = units.len() as u32 == live && self.pending.count_marks(MARKS_MAX + 1) <= MARKS_MAX;
             let is_listed = batch.iter().all(|block| self.space.listed.contains(block));
-            if is_last {
+            if is_last || mutant::is(Mutant::ListBeforeCopy) {
                 self.space.doomed.clone_from(&batch);
             }
             if !is_last || !is_listed || !units.is_empty() || self.pending.has_marks() {
@@ -108,7 +108,8 @@ impl<N: Nand> Flash<N> {
 
     /// Carries the marks of `block` on that still matter: those of units of which another block holds a version, and of lost ones.
     pub(super) fn settle(&mut self, block: EraseBlock) -> Result<(), FlashError> {
-        if !self.space.blocks[block].has_marks {
+        if !self.space.blocks[block].has_marks || mutant::is(Mutant::TrimDropped) {
+            self.space.blocks[block].has_marks = false;
             return Ok(());
         }
         let all = Mark { first: Unit(0), count: self.map.len(), is_lost: false };

@@ -1,8 +1,7 @@
 //! Room for new runs: collection, levelling, and blocks that need care.
 
 use super::Flash;
-use super::run::Stream;
-use super::space::FREE_MIN;
+use super::space::{FREE_MIN, Stream};
 use crate::blocks::{Info, State};
 use crate::error::{FlashError, FlashErrorKind};
 use crate::nand::{EraseBlock, Nand};
@@ -59,12 +58,13 @@ impl<N: Nand> Flash<N> {
     }
 
     /// The blocks that are worth collecting, the best first: stale × age / live (Rosenblum and Ousterhout, *The Design and Implementation of a
-    /// Log-Structured File System*, TOCS 1992). A slot that no unit took counts as stale.
+    /// Log-Structured File System*, TOCS 1992). A slot that no unit took counts as stale. The age in runs counts by its logarithm: as it is, it
+    /// would cost 1 % more copies where all units are written equally often.
     fn victims(&self) -> Vec<EraseBlock> {
         let full = self.layout.block_units();
         let worth = |info: &Info| {
             let (stale, age) = (full.saturating_sub(info.live), self.sequence - info.sequence + 1);
-            u64::from(stale) * age / u64::from(info.live.max(1))
+            (u64::from(stale) << 32) * u64::from(age.ilog2() + 1) / u64::from(info.live.max(1))
         };
         let is_victim = |info: &Info| info.state == State::Closed && (1..full).contains(&info.live);
         let mut victims = self.space.blocks.filter(is_victim);
@@ -90,16 +90,16 @@ impl<N: Nand> Flash<N> {
         }
     }
 
-    /// Retires blocks in which a program failed, and moves what lies in a block that loses bits.
+    /// Retires blocks in which a program failed, and moves what lies in blocks that lose bits.
     pub(super) fn tend(&mut self) -> Result<(), FlashError> {
-        let is_failing = |info: &Info| info.is_failing && info.state == State::Closed;
-        while let Some(block) = self.space.blocks.filter(is_failing).first() {
+        let needs_care = |info: &Info| match info.state {
+            State::Closed => info.is_failing || info.is_weary,
+            State::Open => info.is_weary,
+            State::Blank | State::Bad | State::Stuck => false,
+        };
+        while let Some(block) = self.space.blocks.filter(needs_care).first() {
             self.clear(&[*block])?;
         }
-        let is_weary = |info: &Info| info.is_weary && matches!(info.state, State::Open | State::Closed);
-        match self.space.blocks.filter(is_weary).first() {
-            Some(block) => self.clear(&[*block]),
-            None => Ok(()),
-        }
+        Ok(())
     }
 }

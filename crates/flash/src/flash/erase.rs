@@ -3,9 +3,10 @@
 use super::{Flash, pieces};
 use crate::blocks::State;
 use crate::error::{FlashError, FlashErrorKind};
-use crate::layout::Unit;
+use crate::mutant::{self, Mutant};
 use crate::nand::{EraseBlock, Nand};
 use crate::pending::extent;
+use crate::units::Unit;
 use quietus_core::base::blocks::BlockSet;
 use quietus_core::base::units::{Extent, Pos};
 
@@ -59,8 +60,11 @@ impl<N: Nand> Flash<N> {
 
     /// The blocks of that state, open ones beside closed ones, that may hold a version of these units other than the present one.
     fn holders(&self, touched: &BlockSet<Pos>, state: State) -> Vec<EraseBlock> {
-        let of_state = |found: State| found == state || (state == State::Closed && found == State::Open);
-        let is_touched = |(unit, _): &(Unit, EraseBlock)| touched.contains(u64::from(unit.0));
+        let is_open = |found| found == State::Open && !mutant::is(Mutant::SkipOpen);
+        let of_state = |found: State| found == state || (state == State::Closed && is_open(found));
+        let is_touched = |(unit, _): &(Unit, EraseBlock)| {
+            touched.contains(u64::from(unit.0)) && !mutant::is(Mutant::ForgetStale)
+        };
         let murky = self.space.blocks.filter(|info| info.is_murky);
         let mut blocks: Vec<_> =
             self.map.stale().filter(is_touched).map(|(_, block)| block).chain(murky).collect();

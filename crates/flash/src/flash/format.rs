@@ -2,14 +2,14 @@
 
 use super::Flash;
 use super::open::layout;
-use super::run::Stream;
-use super::space::{AHEAD, FREE_MIN};
+use super::space::{AHEAD, FREE_MIN, Stream};
 use crate::access::Access;
 use crate::blocks::State;
 use crate::error::{FlashError, FlashErrorKind};
-use crate::layout::{Layout, UNIT_BYTES};
+use crate::layout::Layout;
 use crate::nand::{EraseBlock, Geometry, Nand};
 use crate::record::{DiskId, RunKind};
+use crate::units::UNIT_BYTES;
 
 /// Blocks that may be open, one for each stream, and one that collection needs to get on.
 const OPEN_BLOCKS: u32 = 3;

@@ -8,17 +8,18 @@
 //! first blank blocks of the chip are taken.
 
 use super::Flash;
-use super::run::Stream;
 use super::scan::{FoundBlock, FoundRun, Scan};
-use super::space::Space;
+use super::space::{Space, Stream};
 use crate::access::Access;
 use crate::blocks::{Blocks, Info, State};
 use crate::error::{FlashError, FlashErrorKind};
-use crate::layout::{Layout, UNIT_BYTES, Unit};
+use crate::layout::Layout;
 use crate::map::{Map, Where};
+use crate::mutant::{self, Mutant};
 use crate::nand::{EraseBlock, Nand};
 use crate::pending::Pending;
 use crate::record::{DiskId, GAPS_MAX, Gap, RunKind};
+use crate::units::{UNIT_BYTES, Unit};
 use std::collections::BTreeSet;
 
 /// Number of sequences that a start leaves out: more than runs that a cut of the power can have left unreadable.
@@ -75,7 +76,7 @@ impl<N: Nand> Flash<N> {
     pub(super) fn empty(chip: Access<N>, layout: Layout, disk: DiskId, units: u32) -> Self {
         let space = Space::new(Blocks::new(layout.geometry.blocks));
         let (map, pending) = (Map::new(layout, units), Pending::default());
-        Self { chip, layout, disk, sequence: 0, map, space, pending, latched: None }
+        Self { chip, layout, disk, sequence: 0, map, space, pending, scrubbed: 0, latched: None }
     }
 
     /// Notes what the runs say, in their order.
@@ -86,16 +87,19 @@ impl<N: Nand> Flash<N> {
             let is_listed = end.listed.contains(&EraseBlock(number));
             info.state = match found {
                 FoundBlock::Bad => State::Bad,
-                FoundBlock::Blank if !is_listed => State::Blank,
+                FoundBlock::Blank if !is_listed || mutant::is(Mutant::TrustBlank) => State::Blank,
                 FoundBlock::Blank | FoundBlock::Full | FoundBlock::Unknown => State::Closed,
             };
-            info.is_murky = is_listed || *found == FoundBlock::Unknown;
+            info.is_murky = is_listed || *found == FoundBlock::Unknown && !mutant::is(Mutant::TrustOpen);
         }
         let mean = self.space.blocks.mean_erases();
         for (number, _) in (0..).zip(&scan.blocks).filter(|(_, (_, erases))| erases.is_none()) {
             self.space.blocks[EraseBlock(number)].erases = mean;
         }
-        for found in scan.runs.iter().filter(|found| !end.listed.contains(&found.block)) {
+        for found in scan.runs.iter() {
+            if end.listed.contains(&found.block) && !mutant::is(Mutant::CountListed) {
+                continue;
+            }
             self.replay(found)?;
         }
         Ok(())
@@ -153,7 +157,9 @@ impl<N: Nand> Flash<N> {
                 Where::At(_) | Where::Absent | Where::Lost => {}
             }
         }
-        let marks = end.last.run.marks.clone();
+        units.retain(|_| !mutant::is(Mutant::TrustWeak));
+        let mut marks = end.last.run.marks.clone();
+        marks.retain(|_| !mutant::is(Mutant::TrustWeakMarks));
         self.write_run_of(Stream::Copies, RunKind::Trial, &units, marks)?;
         let is_dead = |block: &EraseBlock| {
             let info = &self.space.blocks[*block];
@@ -165,7 +171,13 @@ impl<N: Nand> Flash<N> {
 
     /// Erases what the cut of the power can have touched, after what is live there was copied.
     fn settle_blocks(&mut self) -> Result<(), FlashError> {
-        self.space.doomed.clear();
+        // Without a record in between, which would not list the rest.
+        for block in std::mem::take(&mut self.space.doomed) {
+            // The session may have gone to one of them, which then is not listed.
+            if self.space.blocks[block].state == State::Closed && self.space.listed.contains(&block) {
+                self.wipe_or_retire(block)?;
+            }
+        }
         let is_murky = |info: &Info| info.is_murky && info.state == State::Closed;
         self.clear(&self.space.blocks.filter(is_murky))?;
         self.space.gaps.clear();

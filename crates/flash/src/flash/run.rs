@@ -1,36 +1,19 @@
 //! Runs: units that become durable together.
 
 use super::Flash;
-use super::space::SHARED_MIN;
+use super::space::{Open, SHARED_MIN, Stream};
 use crate::blocks::State;
 use crate::error::{FlashError, FlashErrorKind};
-use crate::layout::{FIRST_PAGE, Unit};
+use crate::layout::FIRST_PAGE;
 use crate::map::Where;
+use crate::mutant::{self, Mutant};
 use crate::nand::{EraseBlock, Nand, NandError};
 use crate::record::{Entry, LISTED_MAX, MARKS_MAX, Mark, Record, Run, RunKind};
+use crate::units::Unit;
 use std::collections::BTreeSet;
 
 /// Number of blocks that a run tries before the layer gives up.
 const TRIES_MAX: usize = 8;
-
-/// Who writes. Content that stays and content that changes lie in different blocks.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Stream {
-    /// Writes of the guest.
-    Guest,
-    /// Copies that the layer makes.
-    Copies,
-}
-
-/// A block to which runs are appended.
-#[derive(Debug)]
-pub(super) struct Open {
-    pub(super) block: EraseBlock,
-    /// The page in which the next run begins. A unit and a record have room from there on.
-    pub(super) next: u32,
-    /// The runs that the block has, the newest first.
-    pub(super) runs: Vec<Run>,
-}
 
 impl<N: Nand> Flash<N> {
     /// Number of units that the next run of `stream` can have, at least one.
@@ -52,7 +35,8 @@ impl<N: Nand> Flash<N> {
         stream: Stream,
         units: Vec<(Unit, Vec<u8>)>,
     ) -> Result<(), FlashError> {
-        let marks = self.pending.take_marks(MARKS_MAX);
+        let mut marks = self.pending.take_marks(MARKS_MAX);
+        marks.retain(|_| !mutant::is(Mutant::TrimVolatile));
         self.write_run_of(stream, RunKind::Plain, &units, marks)
     }
 
@@ -124,7 +108,9 @@ impl<N: Nand> Flash<N> {
     ) -> Result<(Run, BTreeSet<EraseBlock>, u32), NandError> {
         self.sequence += 1;
         let open = self.space.open(stream).expect("the stream has an open block");
-        let (block, first) = (open.block, open.next);
+        // A record in the first page may look blank later, if its program is cut. Then the next start would take the block for a blank one.
+        let has_filler = open.next == FIRST_PAGE && units.is_empty();
+        let (block, first) = (open.block, open.next + u32::from(has_filler));
         let entry = |(unit, bytes): &(Unit, Vec<u8>)| Entry { unit: *unit, checksum: crc32c::crc32c(bytes) };
         let entries = units.iter().map(entry).collect();
         let run = Run { sequence: self.sequence, kind, first, entries, marks: marks.to_vec() };
@@ -139,6 +125,10 @@ impl<N: Nand> Flash<N> {
         let gaps = self.space.gaps.clone();
         let record = Record { erases, rest: 0, listed: listed.iter().copied().collect(), gaps, runs };
         let geometry = self.layout.geometry;
+        if has_filler {
+            let zeros = vec![0; geometry.page_bytes as usize];
+            self.chip.program(geometry.page(block, FIRST_PAGE), &zeros)?;
+        }
         let mut next = first;
         for page in self.chip.pages_of(units.iter().map(|(_, bytes)| &bytes[..])) {
             self.chip.program(geometry.page(block, next), &page)?;
@@ -167,6 +157,12 @@ impl<N: Nand> Flash<N> {
         for (n, entry) in run.entries.iter().enumerate() {
             self.place(entry.unit, Where::At(self.layout.slot(block, run.first, n)));
         }
+        for left in self.space.listed.difference(&listed).map(|left| &self.space.blocks[*left]) {
+            assert!(
+                !left.is_murky || left.state != State::Closed || left.is_failing,
+                "murky blocks stay listed"
+            );
+        }
         self.space.listed = listed;
         let info = &mut self.space.blocks[block];
         info.sequence = run.sequence;
@@ -185,7 +181,8 @@ impl<N: Nand> Flash<N> {
         let block = self.space.open(stream).expect("the stream has an open block").block;
         self.space.close(stream);
         let info = &mut self.space.blocks[block];
-        (info.is_failing, info.is_murky) = (true, true);
+        let is_noted = !mutant::is(Mutant::KeepFailing);
+        (info.is_failing, info.is_murky) = (is_noted, is_noted);
     }
 
     /// The runs of a closed block, the newest first; `None` if a record of it cannot be read.

@@ -3,6 +3,7 @@
 use crate::access::Access;
 use crate::error::{FlashError, FlashErrorKind};
 use crate::layout::{FIRST_PAGE, Layout};
+use crate::mutant::{self, Mutant};
 use crate::nand::{EraseBlock, Geometry, Nand};
 use crate::record::{DiskId, Gap, Header, Record, Run, RunKind};
 use std::collections::BTreeMap;
@@ -119,13 +120,16 @@ impl Scan {
 
     /// Leaves out trials behind all other runs. They are leftovers of a start that was cut short before its session.
     pub(super) fn drop_trials(&mut self) {
-        while let Some(found) = self.runs.pop_if(|found| found.run.kind == RunKind::Trial) {
+        let is_trial =
+            |found: &mut FoundRun| found.run.kind == RunKind::Trial && !mutant::is(Mutant::CountTrials);
+        while let Some(found) = self.runs.pop_if(is_trial) {
             self.blocks[found.block.0 as usize].0 = FoundBlock::Unknown;
         }
     }
 
     /// Leaves out runs that do not count, though they read well now.
     pub(super) fn drop_gaps(&mut self, gaps: &[Gap]) {
+        let gaps = if mutant::is(Mutant::CountGaps) { &[] } else { gaps };
         let is_in_gap = |found: &FoundRun| gaps.iter().any(|gap| gap.contains(found.run.sequence));
         for found in self.runs.iter().filter(|found| is_in_gap(found)) {
             self.blocks[found.block.0 as usize].0 = FoundBlock::Unknown;

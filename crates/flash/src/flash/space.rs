@@ -1,9 +1,8 @@
 //! Which blocks are open, which come next, and which are listed.
 
-use super::run::{Open, Stream};
 use crate::blocks::{Blocks, Info, State};
 use crate::nand::EraseBlock;
-use crate::record::Gap;
+use crate::record::{Gap, Run};
 use std::collections::BTreeSet;
 
 /// Number of blocks that are listed for the streams to take.
@@ -15,6 +14,25 @@ pub(super) const FREE_MIN: usize = AHEAD + 2;
 /// Number of free blocks below which blocks are collected before others are cleared.
 pub(super) const FREE_TO_CLEAR: usize = AHEAD;
 
+/// Who writes. Content that stays and content that changes lie in different blocks.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Stream {
+    /// Writes of the guest.
+    Guest,
+    /// Copies that the layer makes.
+    Copies,
+}
+
+/// A block to which runs are appended.
+#[derive(Debug)]
+pub(super) struct Open {
+    pub(super) block: EraseBlock,
+    /// The page in which the next run begins. A unit and a record have room from there on.
+    pub(super) next: u32,
+    /// The runs that the block has, the newest first.
+    pub(super) runs: Vec<Run>,
+}
+
 /// The blocks, and what they are used for next.
 #[derive(Debug)]
 pub(super) struct Space {
@@ -22,6 +40,8 @@ pub(super) struct Space {
     pub(super) streams: [Option<Open>; 2],
     /// Free blocks that the next record lists, for the streams to take.
     pub(super) ahead: Vec<EraseBlock>,
+    /// The stream that took a block last.
+    pub(super) last_taker: Stream,
     /// Blocks without live content that the next record lists, since they are about to be erased.
     pub(super) doomed: Vec<EraseBlock>,
     /// The blocks that the last record lists.
@@ -33,7 +53,7 @@ pub(super) struct Space {
 impl Space {
     pub(super) fn new(blocks: Blocks) -> Self {
         let (ahead, doomed, listed, gaps) = (Vec::new(), Vec::new(), BTreeSet::new(), Vec::new());
-        Self { blocks, streams: [None, None], ahead, doomed, listed, gaps }
+        Self { blocks, streams: [None, None], ahead, last_taker: Stream::Guest, doomed, listed, gaps }
     }
 
     pub(super) fn open(&self, stream: Stream) -> Option<&Open> {
@@ -55,15 +75,21 @@ impl Space {
         self.listed.intersection(listed).filter(|block| self.is_idle(**block)).count()
     }
 
-    /// Takes free blocks as those to use next: in turn the least and the most worn, so that both streams find theirs.
+    /// Takes free blocks as those to use next: the least worn for the guest's writes and the most worn for copies, in turn, and first in place
+    /// of the one that was taken last.
     pub(super) fn refill(&mut self) {
         let mut ahead = std::mem::take(&mut self.ahead);
         let mut free = self.free();
         free.retain(|block| !ahead.contains(block));
         free.sort_by_key(|block| (self.blocks[*block].erases, *block));
+        let mut stream = self.last_taker;
         while ahead.len() < AHEAD && !free.is_empty() {
-            let least = ahead.len().is_multiple_of(2);
-            ahead.push(free.remove(if least { 0 } else { free.len() - 1 }));
+            let (next, index) = match stream {
+                Stream::Guest => (Stream::Copies, 0),
+                Stream::Copies => (Stream::Guest, free.len() - 1),
+            };
+            ahead.push(free.remove(index));
+            stream = next;
         }
         self.ahead = ahead;
     }

@@ -1,4 +1,5 @@
 mod history;
+mod wear;
 mod world;
 
 use super::*;
@@ -107,5 +108,25 @@ fn a_block_that_keeps_its_content_is_an_error_of_deletion_and_one_that_blackens_
         assert_eq!(result, if is_stubborn { Err(FlashErrorKind::Remains) } else { Ok(()) });
         assert_eq!(read(&mut flash, 0), Ok(vec![0; UNIT_BYTES]));
         assert_eq!(flash.chip.nand.is_bad(block), Ok(!is_stubborn));
+    }
+}
+
+#[test]
+fn more_marks_than_a_run_can_have_last_over_a_start_and_a_collection() {
+    let geometry = geometry(2048, 64);
+    let chip = MemoryChip::new(geometry, SLC, Nature::default(), 1);
+    let mut flash = Flash::format(chip, DISK, 600 * UNIT).unwrap();
+    flash.write(Pos(0), &vec![1; 600 * UNIT_BYTES]).unwrap();
+    for unit in (0..600).step_by(2) {
+        flash.trim(Extent::new(unit * UNIT, UNIT)).unwrap();
+    }
+    flash.sync().unwrap();
+    for round in 0..100 {
+        flash.write(Pos((1 + round % 3 * 2) * UNIT), &[1; UNIT_BYTES]).unwrap();
+        flash.sync().unwrap();
+    }
+    let mut flash = Flash::open(flash.into_nand()).unwrap();
+    for unit in 0..600 {
+        assert_eq!(read(&mut flash, unit), Ok(vec![(unit % 2) as u8; UNIT_BYTES]), "unit {unit}");
     }
 }

@@ -1,9 +1,10 @@
 //! Blocks that are erased, or retired.
 
 use super::Flash;
-use super::run::Stream;
+use super::space::Stream;
 use crate::blocks::State;
 use crate::error::{FlashError, FlashErrorKind};
+use crate::mutant::{self, Mutant};
 use crate::nand::{EraseBlock, Nand, NandError};
 use crate::record::Header;
 
@@ -15,6 +16,7 @@ impl<N: Nand> Flash<N> {
     pub(super) fn take(&mut self, stream: Stream) -> Result<EraseBlock, FlashError> {
         while let Some(block) = self.space.choose(stream) {
             self.space.ahead.retain(|ahead| *ahead != block);
+            self.space.last_taker = stream;
             if self.space.blocks[block].state == State::Blank || self.wipe_or_retire(block)? {
                 return Ok(block);
             }
@@ -69,7 +71,8 @@ impl<N: Nand> Flash<N> {
     /// again, so one that still tells is kept as stuck.
     pub(super) fn retire(&mut self, block: EraseBlock) -> Result<(), FlashError> {
         self.space.ahead.retain(|ahead| *ahead != block);
-        let is_gone = self.chip.blacken(block)? && self.chip.mark_bad(block)?;
+        let is_black = mutant::is(Mutant::BadSpared) || self.chip.blacken(block)?;
+        let is_gone = is_black && self.chip.mark_bad(block)?;
         self.space.blocks[block].state = if is_gone { State::Bad } else { State::Stuck };
         if is_gone {
             self.map.forget(block);
