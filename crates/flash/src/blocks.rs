@@ -1,14 +1,14 @@
-//! What is known of each block.
+//! The state of each block.
 
 use crate::nand::EraseBlock;
 use std::ops::{Index, IndexMut};
 
-/// What a block is there for.
+/// The use of a block.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum State {
     /// Erased, with a header.
     Blank,
-    /// Its next runs go there.
+    /// Runs are appended to it.
     Open,
     /// Nothing more is programmed there before it is erased.
     Closed,
@@ -18,7 +18,7 @@ pub(crate) enum State {
     Stuck,
 }
 
-/// What is known of a block.
+/// The state of a block, and what it holds.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Info {
     pub(crate) state: State,

@@ -109,7 +109,7 @@ impl MemoryChip {
         self.power == Power::Off
     }
 
-    /// What the chip did so far.
+    /// The operations of the chip so far.
     #[must_use]
     pub fn counts(&self) -> Counts {
         self.counts

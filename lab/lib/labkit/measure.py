@@ -37,6 +37,11 @@ def fio_nbd(server, *arguments, beside=()):
     return fio(*words, *arguments, beside=[*words, *beside] if beside else ())
 
 
+def lasting(seconds):
+    """The options of a fio job that repeats its load for so many seconds. fio takes "0.5" for nothing, and then never stops."""
+    return ["--time_based", f"--runtime={seconds * 1000:.0f}ms"]
+
+
 def fill(server, offset=0, length=None):
     """Writes random content, so that every block of the range holds data."""
     length = length or server.size

@@ -3,7 +3,7 @@
 use super::rng::Rng;
 use crate::nand::{NandError, Reading};
 
-/// What a read of a page says, whatever its cells hold.
+/// How a page reads, whatever its cells hold.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Look {
     /// What the cells hold.

@@ -23,7 +23,7 @@ pub const MLC: Timing = Timing { read_us: 115, program_us: 1_600, erase_us: 3_00
 /// between SLC, MLC and TLC NAND*.
 pub const TLC: Timing = Timing { read_us: 75, program_us: 1_350, erase_us: 4_500, endurance: 1_000 };
 
-/// What a chip did, and how long that takes on a real one.
+/// The operations of a chip, and how long they take on a real one.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Counts {
     /// Number of pages read.

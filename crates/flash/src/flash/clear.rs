@@ -1,4 +1,4 @@
-//! What is live in blocks goes elsewhere, and the blocks are erased.
+//! Live content of blocks is copied elsewhere, and the blocks are erased.
 
 use super::Flash;
 use super::space::{FREE_TO_CLEAR, Stream};
@@ -106,7 +106,7 @@ impl<N: Nand> Flash<N> {
         Ok(gathered)
     }
 
-    /// Carries the marks of `block` on that still matter: those of units of which another block holds a version, and of lost ones.
+    /// Writes those marks of `block` again that still matter: those of units of which another block holds a version, and those of lost units.
     pub(super) fn settle(&mut self, block: EraseBlock) -> Result<(), FlashError> {
         if !self.space.blocks[block].has_marks || mutant::is(Mutant::TrimDropped) {
             self.space.blocks[block].has_marks = false;

@@ -14,7 +14,7 @@ import time
 from collections import namedtuple
 
 from .. import wire
-from ..measure import fill, fio_nbd, table
+from ..measure import fill, fio_nbd, lasting, table
 from ..servers import OFF, Sealed
 from ..tpm import Tpm
 from ..workspace import LabError, wait_until
@@ -121,7 +121,7 @@ class Bench(Benchmark):
 
 def measured(server, job, seconds=None):
     """The writes of a job: all of them, or those of so many seconds."""
-    found = fio_nbd(server, *job, *(["--time_based", f"--runtime={seconds * 1000:.0f}ms"] if seconds else []))
+    found = fio_nbd(server, *job, *(lasting(seconds) if seconds else []))
     return Bench.Sample(found.p99_us, found.requests, found.iops)
 
 

@@ -24,7 +24,7 @@ from collections import namedtuple
 from functools import partial
 
 from ..bases import Base
-from ..measure import fill, fio_nbd, random_file, seconds_of, table
+from ..measure import fill, fio_nbd, lasting, random_file, seconds_of, table
 from ..options import add_more_options
 from ..servers import OFF, PEERS, STORES, Overlay, QemuLuks, Quietus, Versions, parse_size
 from ..workspace import LabError
@@ -115,7 +115,7 @@ class Bench(Benchmark):
     def sample(self, profile, kind):
         if profile in FRESH:
             server = self.start(kind)
-            limit = [f"--io_size={self.options.first}"] if "write" in profile else self.for_seconds()
+            limit = [f"--io_size={self.options.first}"] if "write" in profile else lasting(self.options.seconds)
             found = self.run_fio(server, profile, limit)
             server.remove()
             return found
@@ -124,11 +124,7 @@ class Bench(Benchmark):
             fill(self.full[kind])
         if profile in COPIES:
             return self.run_copy(self.full[kind], profile)
-        return self.run_fio(self.full[kind], profile, self.for_seconds())
-
-    def for_seconds(self):
-        """fio's words for how long a repetition takes."""
-        return ["--time_based", f"--runtime={self.options.seconds * 1000:.0f}ms"]
+        return self.run_fio(self.full[kind], profile, lasting(self.options.seconds))
 
     def run_fio(self, server, profile, limit):
         """One job of fio, and the one beside it, if there is one."""

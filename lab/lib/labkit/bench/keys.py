@@ -18,7 +18,7 @@ import random
 from collections import namedtuple
 
 from .. import wire
-from ..measure import elapsed, fio_nbd, median, table
+from ..measure import elapsed, fio_nbd, lasting, median, table
 from ..servers import NEVER, OFF, Quietus, Sealed, parse_size
 from ..tracing import Calls, Traced, options as trace_options
 from ..workspace import LabError
@@ -118,8 +118,8 @@ class Bench(Benchmark):
             found[f"purge, {name(server)}"] = in_seconds(lambda: server.tool("shred", "--now"))
         reset_peak(both[0])
         for depth in (1, 32):
-            job = ["--rw=randread", "--bs=4k", f"--blockalign={LEAF_BYTES}", f"--size={spread}", f"--iodepth={depth}", "--time_based",
-                   f"--runtime={self.options.seconds * 1000:.0f}ms"]
+            job = ["--rw=randread", "--bs=4k", f"--blockalign={LEAF_BYTES}", f"--size={spread}", f"--iodepth={depth}",
+                   *lasting(self.options.seconds)]
             rounds = [[self.timed(server, job) for server in both] for _ in range(5)]
             rates, spent = ([median(it) for it in zip(*([sample[n] for sample in both] for both in rounds))] for n in (0, 1))
             for server, rate, cpu_us in zip(both, rates, spent):

@@ -15,7 +15,7 @@ import subprocess
 from collections import namedtuple
 
 from .. import wire
-from ..measure import elapsed, fill, fio, fio_nbd, median, table
+from ..measure import elapsed, fill, fio, fio_nbd, lasting, median, table
 from ..servers import NEVER, STORES, parse_size
 from ..workspace import LabError
 from . import Benchmark, medians
@@ -71,9 +71,7 @@ class Bench(Benchmark):
     def foreground(self, job, seconds):
         """The 99th percentile in microseconds on the living half."""
         os.sync()
-        # fio takes "0.5" for nothing, and then stops at no time.
-        return fio_nbd(self.living, *job, "--offset=0", f"--size={self.size}", "--time_based",
-                       f"--runtime={round(seconds * 1000)}ms").p99_us
+        return fio_nbd(self.living, *job, "--offset=0", f"--size={self.size}", *lasting(seconds)).p99_us
 
     def while_shredding(self, job):
         """The same, while the other half is destroyed; this must outlast the job."""

@@ -25,7 +25,7 @@ const FIRST_PURGE: u32 = 1;
 /// Bytes of the label of a medium, and more.
 const HEAD_BYTES: u64 = 512;
 
-/// What to do about media that do not belong together.
+/// The remedy where media do not belong together.
 const RESTORE: &str = "restore root, key tree, journal and data of one time together; without the root of that time, the content of \
     the disk is lost";
 
@@ -236,7 +236,7 @@ impl Sealed {
     }
 }
 
-/// What is wrong with the head of the medium of the keys.
+/// Whether the head of the key tree is valid and this disk's.
 fn head_of(map: &dyn Medium, layout: &Layout) -> Result<Result<(), Wrong>, MediumError> {
     let mut head = vec![0; HEAD_BYTES.min(map.size()) as usize];
     map.read(Pos(0), &mut head)?;
@@ -278,7 +278,7 @@ pub fn mend(
         map.write(Pos(0), &layout.head()[..LABEL_BYTES], true)?;
     }
     if of_root {
-        root::set_label(root, disk)?;
+        root::renew_head(root, disk)?;
     }
     Ok(names)
 }
@@ -370,7 +370,7 @@ fn settle(
     )?;
     sync(root)?;
     if !is_head_clear {
-        root::clear_head(root, layout.disk())?;
+        root::renew_head(root, layout.disk())?;
     }
     match destroy(root, root::area(1 - slot).extent, opening.policy, opening.entropy) {
         Err(MediumError { kind: MediumErrorKind::Remains | MediumErrorKind::Busy, .. }) => Ok(false),

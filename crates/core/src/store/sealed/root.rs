@@ -79,7 +79,7 @@ pub(super) fn format(root: &dyn Medium, disk: [u8; 16], top: &Cell) -> Result<()
 
 /// What a root holds.
 pub(super) struct Found {
-    /// What is wrong with the label.
+    /// Whether the label is valid and this disk's.
     pub(super) label: Result<(), Wrong>,
     pub(super) slots: [Slot; 2],
     /// Whether the head has nothing but the label.
@@ -110,13 +110,8 @@ pub(super) fn look(root: &dyn Medium, disk: [u8; 16]) -> Result<Found, RootError
     Ok(Found { label, slots, is_head_clear })
 }
 
-/// Writes the label of the root of `disk` anew, durably.
-pub(super) fn set_label(root: &dyn Medium, disk: [u8; 16]) -> Result<(), MediumError> {
-    root.write(Pos(0), &head(disk)[..LABEL_BYTES], true)
-}
-
-/// Writes the head anew, durably: what lay behind its label may have been the copy of a cell.
-pub(super) fn clear_head(root: &dyn Medium, disk: [u8; 16]) -> Result<(), MediumError> {
+/// Writes the head of the root of `disk` anew, durably: its label, and zeros over what lay behind, which may have been the copy of a cell.
+pub(super) fn renew_head(root: &dyn Medium, disk: [u8; 16]) -> Result<(), MediumError> {
     root.overwrite(Pos(0), &head(disk))?;
     root.sync()
 }

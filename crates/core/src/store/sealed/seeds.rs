@@ -1,6 +1,6 @@
 //! Seeds of derived leaves that were asked for last, so that the cell of a block is one derivation and not one for each level.
 //!
-//! They are those of the tree in force: a purge wipes them all.
+//! A purge makes another tree, so it wipes all seeds.
 
 use crate::base::cell::{CELL_BYTES, Cell};
 use crate::base::memory;
@@ -8,7 +8,7 @@ use crate::base::memory::wipe;
 use std::cell::RefCell;
 use std::fmt;
 
-/// Most seeds: those of the leaves of 28 GiB.
+/// The most seeds that are kept: enough for the leaves of 28 GiB.
 const SEEDS_MAX: u64 = 1 << 16;
 /// The place has no seed.
 const EMPTY: u64 = u64::MAX;
@@ -23,7 +23,7 @@ struct Places {
 }
 
 impl Seeds {
-    /// No seeds, with places for those of a tree of so many leaves.
+    /// No seeds yet, for a tree with `leaves` leaves.
     pub(super) fn new(leaves: u64) -> Self {
         let count = leaves.clamp(1, SEEDS_MAX) as usize;
         let places = Places { leaves: vec![EMPTY; count].into(), seeds: vec![[0; CELL_BYTES]; count].into() };
