@@ -24,8 +24,6 @@ use crate::units::{Slot, UNIT_BYTES, Unit};
 use quietus_core::base::units::{Extent, Pos};
 use space::{Space, Stream};
 
-pub use erase::Keep;
-
 /// A disk above raw flash. It has one owner; each operation returns when it is done.
 ///
 /// Invariants:

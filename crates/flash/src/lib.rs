@@ -33,7 +33,7 @@ mod record;
 mod units;
 
 pub use error::{FlashError, FlashErrorKind};
-pub use flash::{Flash, Keep, Wear};
+pub use flash::{Flash, Wear};
 pub use nand::{EraseBlock, Geometry, Nand, NandError, Page, Reading};
 pub use record::DiskId;
 pub use units::UNIT_BYTES;

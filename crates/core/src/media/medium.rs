@@ -70,6 +70,16 @@ pub trait Medium {
     /// [`MediumError`].
     fn zero(&self, extent: Extent<Pos>) -> Result<(), MediumError>;
 
+    /// Destroys what `extents` held before, and with [`Keep::Nothing`] what they hold: on return nothing that reads the medium, by
+    /// whatever means, finds it, and everything written or punched is durable. Only called when [`Capabilities::erases`] is set.
+    ///
+    /// # Errors
+    /// [`MediumError`]; [`MediumErrorKind::Remains`]. With [`Keep::Nothing`], the extents may then hold the old content or zeros.
+    fn erase(&self, extents: &[Extent<Pos>], keep: Keep) -> Result<(), MediumError> {
+        let _ = (extents, keep);
+        unreachable!("a medium is only asked for what it can do")
+    }
+
     /// Makes `extent` read as zeros, and gives its space back if that can be done.
     ///
     /// # Errors
@@ -125,6 +135,17 @@ pub trait Medium {
 pub struct Capabilities {
     /// [`Medium::punch`] works: punched space reads as zeros.
     pub punch: bool,
+    /// A write leaves the old content elsewhere on the medium, where only [`Medium::erase`] destroys it.
+    pub erases: bool,
+}
+
+/// What [`Medium::erase`] leaves.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Keep {
+    /// Nothing: the extents read as zeros.
+    Nothing,
+    /// The present content: only older versions go.
+    Present,
 }
 
 /// Why a [`Medium`] failed.

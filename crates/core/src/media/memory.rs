@@ -98,7 +98,7 @@ impl Medium for Memory {
         Ok(())
     }
     fn capabilities(&self) -> Capabilities {
-        Capabilities { punch: !self.keeps.get() }
+        Capabilities { punch: !self.keeps.get(), erases: false }
     }
 }
 

@@ -9,18 +9,10 @@ use crate::pending::extent;
 use crate::units::Unit;
 use quietus_core::base::blocks::BlockSet;
 use quietus_core::base::units::{Extent, Pos};
+use quietus_core::media::medium::Keep;
 
 /// Number of times that blocks are looked for: a program that fails while one is copied makes another block suspect.
 const ROUNDS_MAX: usize = 16;
-
-/// What [`Flash::erase`] leaves.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Keep {
-    /// Nothing: the extents read as zeros.
-    Nothing,
-    /// The present content: only older versions go.
-    Present,
-}
 
 impl<N: Nand> Flash<N> {
     /// Destroys what `extents` held before, and with [`Keep::Nothing`] what they hold. On return no raw read of any page of the chip finds it,

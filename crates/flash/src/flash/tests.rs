@@ -6,6 +6,7 @@ use super::*;
 use crate::chip::timing::SLC;
 use crate::chip::{MemoryChip, Nature};
 use crate::nand::Geometry;
+use quietus_core::media::medium::Keep;
 
 /// A chip of pages of this size, in blocks of this many.
 fn geometry(page_bytes: u32, block_pages: u32) -> Geometry {

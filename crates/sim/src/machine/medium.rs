@@ -569,7 +569,7 @@ impl Medium for SimMedium {
     }
 
     fn capabilities(&self) -> Capabilities {
-        Capabilities { punch: self.inner.borrow().punch }
+        Capabilities { punch: self.inner.borrow().punch, erases: false }
     }
 }
 

@@ -54,7 +54,7 @@ impl Medium for Memory {
         self.write(extent.start, &vec![0; extent.len as usize], false)
     }
     fn capabilities(&self) -> Capabilities {
-        Capabilities { punch: true }
+        Capabilities { punch: true, erases: false }
     }
 }
 

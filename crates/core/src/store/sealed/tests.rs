@@ -114,7 +114,7 @@ impl Medium for Sparse {
         self.write(extent.start, &vec![0; extent.len as usize], false)
     }
     fn capabilities(&self) -> Capabilities {
-        Capabilities { punch: true }
+        Capabilities { punch: true, erases: false }
     }
 }
 

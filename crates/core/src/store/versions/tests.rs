@@ -53,7 +53,7 @@ impl Medium for Memory {
     }
 
     fn capabilities(&self) -> Capabilities {
-        Capabilities { punch: true }
+        Capabilities { punch: true, erases: false }
     }
 }
 

@@ -288,7 +288,7 @@ impl Medium for Base {
     }
 
     fn capabilities(&self) -> Capabilities {
-        Capabilities { punch: false }
+        Capabilities { punch: false, erases: false }
     }
 }
 

@@ -117,7 +117,7 @@ impl FileMedium {
             grows: false,
             has_shrunk: AtomicBool::new(false),
             is_device,
-            capabilities: Capabilities { punch },
+            capabilities: Capabilities { punch, erases: false },
             direct: OnceLock::new(),
             uncached: OnceLock::new(),
             always_blocks: AtomicBool::new(false),

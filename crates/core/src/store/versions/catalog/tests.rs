@@ -93,7 +93,7 @@ impl Medium for Mended<'_> {
     }
 
     fn capabilities(&self) -> Capabilities {
-        Capabilities { punch: false }
+        Capabilities { punch: false, erases: false }
     }
 }
 

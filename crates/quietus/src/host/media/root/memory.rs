@@ -78,7 +78,7 @@ impl Medium for MemoryMedium {
     }
 
     fn capabilities(&self) -> Capabilities {
-        Capabilities { punch: false }
+        Capabilities { punch: false, erases: false }
     }
 }
 

@@ -181,7 +181,7 @@ impl<S: Slots> Medium for SlotMedium<S> {
     }
 
     fn capabilities(&self) -> Capabilities {
-        Capabilities { punch: false }
+        Capabilities { punch: false, erases: false }
     }
 }
 
