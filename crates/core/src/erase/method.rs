@@ -5,10 +5,61 @@ use super::Record;
 use super::step::{Action, Step};
 use crate::base::buf::Buf;
 use crate::erase::policy::{Pattern, Policy};
+use crate::media::medium::Keep;
 use crate::mutant::{self, Mutant};
 
 /// Blocks of content that moves, read and written at once.
 const COPIES_AT_ONCE: usize = 64;
+
+/// How bytes are destroyed where a task does so.
+#[derive(Clone, Copy, Debug)]
+pub enum Means<'a> {
+    /// By the passes of this policy, each with a sync after it.
+    Passes(&'a Policy),
+    /// By the medium.
+    Erase {
+        /// What that leaves.
+        keep: Keep,
+        /// Each site on its own.
+        one_by_one: bool,
+    },
+}
+
+impl<'a> From<&'a Policy> for Means<'a> {
+    fn from(policy: &'a Policy) -> Self {
+        Self::Passes(policy)
+    }
+}
+
+impl<'a> Means<'a> {
+    /// The passes.
+    #[must_use]
+    pub fn passes(self) -> &'a [Pattern] {
+        match self {
+            Self::Passes(policy) => policy.passes(),
+            Self::Erase { .. } => &[],
+        }
+    }
+
+    fn leaves_zeros(self) -> bool {
+        match self {
+            Self::Passes(policy) => policy.leaves_zeros(),
+            Self::Erase { .. } => true,
+        }
+    }
+
+    /// The steps that destroy what is at the sites of `over`, and make that durable by `sync`.
+    fn steps<S: Clone>(self, over: &Step<S>, sync: &Step<S>) -> Vec<Step<S>> {
+        match self {
+            Self::Passes(policy) => passes(policy, over, sync),
+            Self::Erase { .. } if over.is_empty() => Vec::new(),
+            Self::Erase { keep, one_by_one } => {
+                let at_once = if one_by_one { 1 } else { over.sites().len() };
+                vec![over.with(Action::Erase(keep)).by(at_once)]
+            }
+        }
+    }
+}
 
 /// The job of a task.
 #[derive(Clone, Debug)]
@@ -123,14 +174,14 @@ pub struct CopyLive<S> {
 
 impl<S: Clone> Method<S> {
     /// The steps, in order; the content that is known already.
-    pub(super) fn steps(self, policy: &Policy) -> (Vec<Step<S>>, Vec<Buf>) {
+    pub(super) fn steps(self, means: Means<'_>) -> (Vec<Step<S>>, Vec<Buf>) {
         match self {
-            Self::Destroy(it) => (it.steps(policy), Vec::new()),
-            Self::Renew(it, fresh) => it.renewed(policy, fresh),
+            Self::Destroy(it) => (it.steps(means), Vec::new()),
+            Self::Renew(it, fresh) => it.renewed(means, fresh),
             Self::Turn(puts, _) if mutant::is(Mutant::SpareRoot) => (rekeyed(puts, Vec::new()), Vec::new()),
-            Self::Rekey(puts, old) | Self::Turn(puts, old) => (rekeyed(puts, old.steps(policy)), Vec::new()),
+            Self::Rekey(puts, old) | Self::Turn(puts, old) => (rekeyed(puts, old.steps(means)), Vec::new()),
             Self::Put(put) => (put.steps().into_iter().take(1).collect(), Vec::new()),
-            Self::Rewrite(it) => it.steps(policy),
+            Self::Rewrite(it) => it.steps(means),
             Self::Restage(it) => (it.steps(), Vec::new()),
             Self::CopyLive(it) => (it.steps(), Vec::new()),
             Self::Punch(sites) => (vec![Step::at(Action::Punch, sites)], Vec::new()),
@@ -139,6 +190,23 @@ impl<S: Clone> Method<S> {
                 let at_once = sites.len();
                 (vec![Step::at(Action::Read, sites).by(at_once)], Vec::new())
             }
+        }
+    }
+
+    /// The medium on which the task destroys something, if it does.
+    #[must_use]
+    pub fn destroys_on(&self) -> Option<&S> {
+        match self {
+            Self::Destroy(it) | Self::Renew(it, _) | Self::Rekey(_, it) | Self::Turn(_, it) => {
+                Some(&it.medium)
+            }
+            Self::Rewrite(it) => Some(&it.medium),
+            Self::Put(_)
+            | Self::Restage(_)
+            | Self::CopyLive(_)
+            | Self::Punch(_)
+            | Self::Shrink(_)
+            | Self::Read(_) => None,
         }
     }
 
@@ -153,10 +221,10 @@ impl<S: Clone> Method<S> {
 }
 
 impl<S: Clone> Destroy<S> {
-    fn renewed(self, policy: &Policy, fresh: Buf) -> (Vec<Step<S>>, Vec<Buf>) {
+    fn renewed(self, means: Means<'_>, fresh: Buf) -> (Vec<Step<S>>, Vec<Buf>) {
         let write = Step::at(Action::Write, self.residue.clone()).by(self.residue.len());
         let sync = Step::at(Action::Sync, [self.medium.clone()]);
-        let mut steps = self.steps(policy);
+        let mut steps = self.steps(means);
         if mutant::is(Mutant::SparePass) {
             steps.drain(..steps.len().min(2));
         }
@@ -165,13 +233,13 @@ impl<S: Clone> Destroy<S> {
         (steps, vec![fresh])
     }
 
-    fn steps(self, policy: &Policy) -> Vec<Step<S>> {
+    fn steps(self, means: Means<'_>) -> Vec<Step<S>> {
         let residue = Step::at(Action::Punch, self.residue).by(self.at_once);
         let sync = Step::at(Action::Sync, [self.medium]);
-        let mut steps = passes(policy, &residue, &sync);
+        let mut steps = means.steps(&residue, &sync);
         let has_passes = !steps.is_empty();
         let zeros = match self.zeros {
-            _ if policy.leaves_zeros() => None,
+            _ if means.leaves_zeros() => None,
             Zeros::AfterPasses if !has_passes => None,
             Zeros::AfterPasses | Zeros::Always => Some(residue.with(Action::Fill(Pattern::zeros()))),
             Zeros::Holes(holes) => Some(Step::at(Action::Punch, holes)),
@@ -197,11 +265,17 @@ impl<S: Clone> Destroy<S> {
 }
 
 impl<S: Clone> Rewrite<S> {
-    fn steps(self, policy: &Policy) -> (Vec<Step<S>>, Vec<Buf>) {
+    fn steps(self, means: Means<'_>) -> (Vec<Step<S>>, Vec<Buf>) {
         let has_all = |contents: &Vec<Buf>| contents.len() == self.sites.len();
         assert!(self.contents.as_ref().is_none_or(has_all), "each site has its content");
         let sites = Step::at(Action::Read, self.sites);
         let sync = Step::at(Action::Sync, [self.medium]);
+        if let Means::Erase { .. } = means {
+            let write = self.contents.is_some().then(|| sites.with(Action::Write));
+            let erased = Step::once(Action::Record(Record::Erased));
+            let steps = write.into_iter().chain(means.steps(&sites, &sync)).chain([erased]);
+            return (steps.collect(), self.contents.unwrap_or_default());
+        }
         let save = Step::at(Action::Save, [self.staging]);
         let mut steps = Vec::new();
         if !mutant::is(Mutant::PassBeforeSpace) {
@@ -213,10 +287,10 @@ impl<S: Clone> Rewrite<S> {
         if !mutant::is(Mutant::KeepNothing) {
             steps.extend([save.clone(), Step::once(Action::Record(Record::Saved))]);
         }
-        steps.extend(passes(policy, &sites, &sync));
+        steps.extend(means.steps(&sites, &sync));
         steps.extend([sites.with(Action::Write), sync, Step::once(Action::Record(Record::Restored))]);
         if !mutant::is(Mutant::KeepSlots) {
-            steps.extend(passes(policy, &save, &Step::at(Action::Sync, [self.staging_medium])));
+            steps.extend(means.steps(&save, &Step::at(Action::Sync, [self.staging_medium])));
         }
         steps.push(Step::once(Action::Record(Record::Erased)));
         (steps, self.contents.unwrap_or_default())

@@ -18,7 +18,9 @@
 //! 4. Content that a task puts back is saved, and recorded as saved, before the first pass over
 //!    it. The saved copy is destroyed by the same policy before [`Record::Erased`]. Before all that the
 //!    content has its space: a task that lacks space then is given up, and a later step that does begins again.
-//! 5. At most [`FILLS_MAX`] writes of a pass are under way at once, and one while the foreground
+//! 5. Where a medium [erases](crate::media::medium::Capabilities::erases), one erase stands for all passes and their syncs, and
+//!    content that is kept needs no staging.
+//! 6. At most [`FILLS_MAX`] writes of a pass are under way at once, and one while the foreground
 //!    is at work, unless a request waits for the task. No other step has more than one part under way.
 
 mod batch;
@@ -30,11 +32,12 @@ mod task;
 mod tests;
 
 pub use batch::{Limits, RUNS_MAX, holes, windows};
-pub use method::{CopyLive, Destroy, Method, Put, Restage, Rewrite, Zeros};
+pub use method::{CopyLive, Destroy, Means, Method, Put, Restage, Rewrite, Zeros};
 pub use task::{Foreground, Priority, Task};
 
 use crate::base::buf::Buf;
 use crate::erase::policy::{Pattern, Seed};
+use crate::media::medium::Keep;
 
 /// Most writes of a pass that are under way at once: a medium that is given one write after
 /// the other rests in between.
@@ -77,6 +80,8 @@ pub enum Verb {
     Log(Logged),
     /// Overwrite with a pass.
     Fill(Pattern),
+    /// Have the medium destroy what lies there, or only what lay there before.
+    Erase(Keep),
     /// Give the space back.
     Punch,
     /// Make all earlier writes to this medium durable.

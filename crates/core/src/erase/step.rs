@@ -3,6 +3,7 @@
 use super::{Logged, Record};
 use crate::base::buf::Buf;
 use crate::erase::policy::Pattern;
+use crate::media::medium::Keep;
 use std::sync::Arc;
 
 /// One step of a task, in parts: each is handed out as one [`Work`](super::Work).
@@ -27,6 +28,7 @@ pub(super) enum Action<S> {
     /// Writes the next entries of the log of keys.
     Log(Logged),
     Fill(Pattern),
+    Erase(Keep),
     Punch,
     Sync,
     Shrink,

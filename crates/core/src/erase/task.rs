@@ -1,9 +1,9 @@
 //! One task under way.
 
 use super::step::{Action, Step};
-use super::{FILLS_AT_WORK_MAX, FILLS_MAX, Method, Point, StepIo, Verb, Work};
+use super::{FILLS_AT_WORK_MAX, FILLS_MAX, Means, Method, Point, StepIo, Verb, Work};
 use crate::base::buf::Buf;
-use crate::erase::policy::{PASSES_MAX, Policy};
+use crate::erase::policy::PASSES_MAX;
 
 /// A task under way: see the module's documentation.
 #[derive(Debug)]
@@ -45,12 +45,13 @@ pub struct Foreground {
 }
 
 impl<S: Clone> Task<S> {
-    /// Does what `method` says, with the passes of `policy`.
+    /// Does what `method` says, by `means`.
     #[must_use]
-    pub fn new(method: Method<S>, policy: &Policy, priority: Priority) -> Self {
-        assert!(policy.passes().len() <= PASSES_MAX, "a policy has a limit of passes");
+    pub fn new<'a>(method: Method<S>, means: impl Into<Means<'a>>, priority: Priority) -> Self {
+        let means = means.into();
+        assert!(means.passes().len() <= PASSES_MAX, "a policy has a limit of passes");
         let must_end = method.must_end();
-        let (mut steps, contents) = method.steps(policy);
+        let (mut steps, contents) = method.steps(means);
         steps.retain(|step| !step.is_empty());
         let puts_all = contents.is_empty() || steps.iter().any(Step::puts_back);
         assert!(puts_all, "content that is known from the start is put somewhere");
@@ -77,6 +78,7 @@ impl<S: Clone> Task<S> {
             Action::Save => io(at, Verb::Save),
             Action::Log(logged) => io(at, Verb::Log(*logged)),
             Action::Fill(pattern) => io(at, Verb::Fill(pattern.clone())),
+            Action::Erase(keep) => io(at, Verb::Erase(*keep)),
             Action::Punch => io(at, Verb::Punch),
             Action::Sync => io(at, Verb::Sync),
             Action::Shrink => io(at, Verb::Shrink),
@@ -196,7 +198,13 @@ impl<S: Clone> Task<S> {
     #[must_use]
     pub fn destroys(&self, part: usize) -> Option<&[S]> {
         let step = self.steps.last()?;
-        matches!(step.action, Action::Fill(_) | Action::Punch).then(|| step.sites_of(part))
+        matches!(step.action, Action::Fill(_) | Action::Erase(_) | Action::Punch).then(|| step.sites_of(part))
+    }
+
+    /// Whether the present step has the medium destroy something: what is kept of it is in its place.
+    #[must_use]
+    pub fn is_erasing(&self) -> bool {
+        self.steps.last().is_some_and(|step| matches!(step.action, Action::Erase(_)))
     }
 
     /// Whether the present step waits to begin again.

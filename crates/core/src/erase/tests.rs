@@ -321,6 +321,7 @@ impl Model {
             Verb::Write(data) => self.put(&io.at, &Layer::Content(data)),
             Verb::Fill(pattern) => self.put(&io.at, &Layer::Pass(pattern)),
             Verb::Punch => self.put(&io.at, &Layer::Pass(Pattern::zeros())),
+            Verb::Erase(_) => panic!("no medium here erases"),
             Verb::Save => self.saved = Some(contents.to_vec()),
             Verb::Sync => self.sync(io.at[0]),
             Verb::Shrink => panic!("no task here shrinks"),

@@ -270,15 +270,20 @@ impl Ledger {
         merged(unsynced.within(extent), syncing.within(extent))
     }
 
-    /// Notes that the guest has written over `extent`: dead bytes there are live, and owed until a sync.
+    /// Notes that the guest has written over `extent`: dead bytes there are live, and owed until a sync. Suspicious ones are owed like
+    /// them: where a write must not go over such bytes, there are none.
     pub fn overwrite(&mut self, extent: Extent<Addr>) {
-        let bytes = self.dead.bytes() + self.overwritten.unsynced.bytes();
-        let dead: Vec<_> = self.dead.within(extent).map(|(part, it)| (part, *it)).collect();
-        for (part, it) in dead {
+        let all = |it: &Self| it.dead.bytes() + it.suspicious.bytes() + it.overwritten.unsynced.bytes();
+        let bytes = all(self);
+        let over: Vec<_> = merged(self.dead.within(extent), self.suspicious.within(extent))
+            .map(|(part, it)| (part, *it))
+            .collect();
+        for (part, it) in over {
             self.dead.remove(part);
+            self.suspicious.remove(part);
             self.overwritten.unsynced.insert(part, it);
         }
-        let left = self.dead.bytes() + self.overwritten.unsynced.bytes();
+        let left = all(self);
         assert!(left == bytes, "each byte that was written over is still owed, once");
     }
 

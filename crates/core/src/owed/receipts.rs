@@ -33,6 +33,8 @@ pub enum Done {
     Plain = 6,
     /// The key of the content was destroyed.
     Rekeyed = 7,
+    /// The medium destroyed the content and all older versions of it.
+    Erased = 8,
 }
 
 impl Done {
@@ -46,6 +48,7 @@ impl Done {
             Self::Retired,
             Self::Plain,
             Self::Rekeyed,
+            Self::Erased,
         ];
         all.into_iter().find(|it| *it as u8 == number)
     }
@@ -61,6 +64,7 @@ impl Done {
             Self::Freed => "freed",
             Self::Plain => "plain",
             Self::Rekeyed => "rekeyed",
+            Self::Erased => "erased",
         }
     }
 }

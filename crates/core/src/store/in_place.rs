@@ -13,7 +13,8 @@ use crate::media::places::Places;
 ///
 /// Invariants:
 /// 1. Bytes without data read as zeros.
-/// 2. There is no map: nothing is ever missing, behind, moved or owed by place.
+/// 2. There is no map: nothing is ever missing, behind or moved. Only on a medium that erases is something owed by place: what lay there
+///    before the present content.
 #[derive(Clone, Debug)]
 pub struct InPlace {
     size: u64,
@@ -33,7 +34,7 @@ impl InPlace {
         if medium < disk {
             return Err(StoreError::Short { medium, disk });
         }
-        if !opening.owed.is_empty() {
+        if !opening.owed.is_empty() && !data.capabilities().erases {
             return Err(StoreError::OwesByPlace(opening.owed.len()));
         }
         let (allocated, knows) = Self::known(opening);

@@ -1,11 +1,14 @@
 //! I/O operations as data: decided here, and carried out elsewhere.
 
 use crate::base::buf::Buf;
+use crate::base::units::{Extent, Pos};
 use crate::erase::policy::{Pattern, Scratch, Seed};
-use crate::media::Media;
 use crate::media::cipher::Keys;
+use crate::media::medium::Keep;
 use crate::media::places::Places;
 use crate::media::sealing::{ContentError, Sealing};
+use crate::media::{Media, MediumId};
+use std::collections::BTreeMap;
 
 /// The number of one I/O operation.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -41,6 +44,8 @@ pub enum IoOp {
         /// The seed of a random pattern.
         seed: Seed,
     },
+    /// Have each medium destroy what lies there, or only what lay there before, and make all else durable.
+    Erase(Keep),
     /// Make everything durable that was written to these media before.
     Sync,
     /// Give the space back.
@@ -118,6 +123,14 @@ fn perform(
         IoOp::Fill { pattern, seed } => {
             let pass = scratch.pass(&pattern, seed, at.bytes() as usize);
             there.try_for_each(|(medium, it, part)| medium.overwrite(it.start, &pass[part]))?;
+        }
+        IoOp::Erase(keep) => {
+            let mut on = BTreeMap::<MediumId, Vec<Extent<Pos>>>::new();
+            let changed = at.parts().filter(|(place, _)| place.on.is_changed());
+            changed.for_each(|(place, _)| on.entry(place.on).or_default().push(place.extent));
+            for (id, extents) in on {
+                media.get(id).map_or(Ok(()), |medium| medium.erase(&extents, keep))?;
+            }
         }
         IoOp::Sync => there.try_for_each(|(medium, ..)| medium.sync())?,
         IoOp::Punch => there.try_for_each(|(medium, it, _)| medium.punch(it))?,

@@ -7,7 +7,7 @@ use crate::erase::policy::Seed;
 use crate::media::cipher;
 use crate::media::medium::{Capabilities, Medium, MediumError};
 use crate::media::place::Place;
-use crate::media::{Media, MediumId};
+use crate::media::{Media, MediaTable, MediumId};
 use crate::mutant::{self, Mutant};
 use crate::owed::journal;
 use crate::owed::journal::{
@@ -18,6 +18,7 @@ use crate::store::{self, Content, Destruction, Keyed, Store, StoreError};
 use crate::volume::disk::Disk;
 use crate::volume::disk::checkpoints::Checkpoints;
 use crate::volume::disk::commit::Commits;
+use crate::volume::disk::older::owe_below_suspicious;
 use crate::volume::disk::outstanding::Outstanding;
 use crate::volume::disk::overwriting::Overwriting;
 use crate::volume::disk::purging::Purging;
@@ -232,6 +233,9 @@ impl Volume {
             }
         } else {
             restore(&mut found, &mut *store, media)?;
+            if store.keyed().is_none() && media.data().capabilities().erases {
+                owe_below_suspicious(&mut found.state);
+            }
             if let Some(position) = store.keyed().map(|it| it.position()) {
                 found.state.apply(Change::Keys(position), Millis(0));
             }
@@ -239,7 +243,7 @@ impl Volume {
             erase_slots(&mut found, &mut writer, &opening, journal)?;
             write_snapshot(journal, &mut writer, &found.state)?;
         }
-        let capabilities = media.data().capabilities();
+        let capabilities = media.view(|medium| medium.capabilities());
         Ok(Self::assemble(opening, found, writer, store, fresh, capabilities))
     }
 
@@ -249,7 +253,7 @@ impl Volume {
         journal: Journal,
         store: Box<dyn Store>,
         fresh: Option<BlockSet>,
-        capabilities: Capabilities,
+        capabilities: MediaTable<Capabilities>,
     ) -> Self {
         let slots = &found.state.slots;
         let has_copies = slots.dirty || !slots.staged.is_empty();
@@ -278,7 +282,7 @@ impl Volume {
         let has_changed = store.epochs().is_some_and(|it| it.has_changed() || has_dead);
         let recording = Recording::resume(receipts - found.state.receipts.len() as u64, receipts);
         let forgets = found.state.forgets.clone();
-        let erasing = Erasing::new(opening.entropy, capabilities, fresh, opening.now);
+        let erasing = Erasing::new(opening.entropy, fresh, opening.now);
         let mut disk = Disk {
             store,
             state: found.state,
@@ -290,6 +294,7 @@ impl Volume {
             outstanding: Outstanding::default(),
             schedule: Schedule::new(opening.now),
             latched: None,
+            capabilities,
             config: opening.config,
         };
         forgets.into_iter().for_each(|scope| disk.resume_forget(scope));

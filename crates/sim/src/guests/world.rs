@@ -213,6 +213,10 @@ impl World {
     }
 
     fn kill(&mut self) -> Judged {
+        if self.server.setup.erases {
+            // The medium collects writes in the memory of the server.
+            return self.cut_power(None);
+        }
         let was_latched = self.server.is_latched;
         self.server.kill()?;
         self.forget(false, was_latched)

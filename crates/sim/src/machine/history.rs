@@ -47,6 +47,8 @@ pub struct Setup {
     pub store: Store,
     /// Some places of the media will not be erased.
     pub remains: bool,
+    /// The medium of the content leaves what is written over elsewhere, until it erases that.
+    pub erases: bool,
     /// Size of an overlay's base, which has the initial content.
     pub base_bytes: u64,
 }
@@ -85,6 +87,7 @@ impl Setup {
             origin: Origin::Empty,
             store: Store::InPlace,
             remains: false,
+            erases: false,
             base_bytes: 0,
         }
     }

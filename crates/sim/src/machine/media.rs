@@ -67,7 +67,7 @@ impl SimMedia {
                 each(&|medium, pos, part| medium.tear(pos, &bytes[part]));
             }
             IoOp::Sync => each(&|medium, _, _| medium.destage(8)),
-            IoOp::Punch | IoOp::Zero | IoOp::Reserve | IoOp::Shrink => {
+            IoOp::Erase(_) | IoOp::Punch | IoOp::Zero | IoOp::Reserve | IoOp::Shrink => {
                 drop(io.perform(&self.get(), keys, scratch));
             }
             IoOp::Read | IoOp::Prefetch => {}

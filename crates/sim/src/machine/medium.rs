@@ -7,6 +7,8 @@
 //!   subset of them on the medium, and of several versions of a sector any.
 //! - A power cut loses the cache, but for sectors that made it just in time.
 //!   The kill of a process loses nothing.
+//! - A medium that [erases](SimMedium::erasing) is a translation layer: what a write replaces stays elsewhere on it, out of reach of any pass,
+//!   until an erase. Its cache is the server's memory, which a kill loses as well.
 //! - A write that fails has changed any subset of its sectors. A sync that
 //!   fails has brought any subset to the medium; the rest is read as before,
 //!   counts as clean and is lost with the power, as Linux does it: a sync by a
@@ -14,6 +16,7 @@
 //!   fail too. Without that, of two syncs that overlap the one that fails may be
 //!   reported after the other that then succeeds, and no layer above could know.
 
+mod erasing;
 pub mod record;
 mod remaining;
 
@@ -21,7 +24,7 @@ use crate::machine::content::indices;
 use crate::machine::remanence::{Layers, Mask, Remains, SECTOR_BYTES};
 use crate::machine::rng::Rng;
 use quietus_core::base::units::{BLOCK_BYTES, Extent, Pos};
-use quietus_core::media::medium::{Capabilities, Medium, MediumError, MediumErrorKind};
+use quietus_core::media::medium::{Capabilities, Keep, Medium, MediumError, MediumErrorKind};
 use record::Record;
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;
@@ -104,6 +107,8 @@ struct Platter {
     /// All writes, of a medium of which copies are kept.
     record: Option<Record>,
     punch: bool,
+    /// Only an erase destroys what was written.
+    erases: bool,
     faults: Vec<Fault>,
     fired: Vec<FaultKind>,
     power: Power,
@@ -145,6 +150,14 @@ impl SimMedium {
             ..Platter::default()
         };
         Self { inner: RefCell::new(inner) }
+    }
+
+    /// The same medium as one of which only an erase destroys anything.
+    pub fn erasing(mut self) -> Self {
+        let inner = self.inner.get_mut();
+        inner.erases = true;
+        inner.remains = Remains::new(inner.sectors.len(), usize::MAX);
+        self
     }
 
     /// A medium without a byte, that grows to `size_max` bytes with what is written.
@@ -397,7 +410,7 @@ impl Platter {
             return;
         };
         let range = sector * SECTOR_BYTES..(sector + 1) * SECTOR_BYTES;
-        if is_given_back {
+        if is_given_back && !self.erases {
             self.remains.give_back(sector);
         }
         self.durable[range.clone()].copy_from_slice(&self.cache[range.clone()]);
@@ -427,7 +440,9 @@ impl Platter {
         let first = (self.len as usize).div_ceil(SECTOR_BYTES);
         for sector in first..self.sectors.len() {
             if self.sectors[sector].had_space {
-                self.remains.give_back(sector);
+                if !self.erases {
+                    self.remains.give_back(sector);
+                }
                 self.sectors[sector].had_space = false;
             }
         }
@@ -568,8 +583,15 @@ impl Medium for SimMedium {
         Pos(at.max(pos.0))
     }
 
+    fn erase(&self, extents: &[Extent<Pos>], keep: Keep) -> Result<(), MediumError> {
+        let mut inner = self.inner.borrow_mut();
+        assert!(inner.erases, "an erase was asked of a medium that cannot");
+        inner.destroy(extents, keep)
+    }
+
     fn capabilities(&self) -> Capabilities {
-        Capabilities { punch: self.inner.borrow().punch, erases: false }
+        let inner = self.inner.borrow();
+        Capabilities { punch: inner.punch, erases: inner.erases }
     }
 }
 

@@ -210,6 +210,11 @@ impl Remains {
         }
     }
 
+    /// Notes that all that ever was in `sector` is destroyed.
+    pub fn erase(&mut self, sector: usize) {
+        self.sectors[sector].clear();
+    }
+
     /// Notes that the space of `sector` was given back.
     pub fn give_back(&mut self, sector: usize) {
         self.adrift.append(&mut self.sectors[sector]);

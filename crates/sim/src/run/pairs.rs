@@ -28,6 +28,8 @@ pub enum Store {
     Stubborn,
     /// Slots that are written once and erased in units, on such media.
     Spent,
+    /// In place or an overlay, on a medium that leaves what is written over elsewhere until it erases that.
+    Erasing,
     /// In place, under keys that content dies with, on media that may be busy, or will not erase some places.
     Sealed,
 }
@@ -56,7 +58,7 @@ pub struct Pair {
 }
 
 /// All pairs.
-pub const PAIRS: [Pair; 34] = [
+pub const PAIRS: [Pair; 40] = [
     Pair { guest: Guest::Bare, store: Store::Any, histories: 10_000 },
     files(&[Ext2], Store::InPlace, 3_000),
     files(&[Ext2], Store::Overlay, 3_000),
@@ -91,6 +93,12 @@ pub const PAIRS: [Pair; 34] = [
     files(&[ExFat], Store::Sealed, 100),
     files(&[Ext4Unjournaled], Store::Sealed, 200),
     files(&[Ext4Reserving], Store::Sealed, 200),
+    Pair { guest: Guest::Bare, store: Store::Erasing, histories: 5_000 },
+    files(&[Ext2], Store::Erasing, 1_000),
+    files(&[Fat], Store::Erasing, 500),
+    files(&[Ext4], Store::Erasing, 500),
+    files(&[Ext4, Fat, Ext2], Store::Erasing, 300),
+    Pair { guest: Guest::Cached(Ext2), store: Store::Erasing, histories: 500 },
 ];
 
 const fn files(parts: &'static [FileSystem], store: Store, histories: u64) -> Pair {
@@ -112,6 +120,7 @@ impl fmt::Display for Pair {
             Store::Stubborn => "in place or overlay, places that remain",
             Store::Spent => "slots that are written once, places that remain",
             Store::Sealed => "sealed",
+            Store::Erasing => "in place or overlay, on a medium that erases",
         };
         write!(f, "{guest}, {store}")
     }
@@ -162,6 +171,7 @@ impl Pair {
             Store::Versions => History::of_versions(seed),
             Store::Stubborn | Store::Spent => History::of_stubborn(seed, self.store == Store::Spent),
             Store::Sealed => History::of_sealed(seed),
+            Store::Erasing => History::of_erasing(seed),
             Store::InPlace | Store::Overlay | Store::Any => History::from_seed(seed),
         }
     }
@@ -177,9 +187,12 @@ impl Pair {
             tells_holes: true,
             store: match self.store {
                 Store::Overlay => history::Store::Overlay(mode),
+                Store::Erasing if rng.chance(30) => history::Store::Overlay(mode),
                 Store::Sealed => history::Store::Sealed,
                 _ => history::Store::InPlace,
             },
+            erases: self.store == Store::Erasing,
+            punch: disk.punch || self.store == Store::Erasing,
             ..disk
         }
     }

@@ -85,12 +85,15 @@ pub(super) fn media(setup: &Setup, passes: usize) -> SimMedia {
     let (data, others) = match setup.store {
         Store::InPlace => {
             let data = SimMedium::new(setup.disk_bytes, passes, setup.punch, power.clone()).on_host(&host);
+            let data = if setup.erases { data.erasing() } else { data };
             return SimMedia { data, journal, others: Vec::new(), power, host };
         }
         Store::Overlay(_) => {
             let data_max = setup.disk_bytes.next_multiple_of(BLOCK_BYTES) * GROWTH_MAX + REFUSED_BYTES_MAX;
             let map = fixed(overlay::map_bytes(setup.disk_bytes)).on_host(&host);
-            (growing(data_max, true), vec![(MediumId::Map, map), (MediumId::Base, fixed(setup.disk_bytes))])
+            let data = growing(data_max, true);
+            let data = if setup.erases { data.erasing() } else { data };
+            (data, vec![(MediumId::Map, map), (MediumId::Base, fixed(setup.disk_bytes))])
         }
         Store::Spent => {
             let map = fixed(BLOCK_BYTES).on_host(&host);

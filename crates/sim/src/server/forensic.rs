@@ -46,9 +46,13 @@ impl Server {
     }
 
     pub(super) fn count(&mut self, receipt: &Receipt) -> Judged {
-        let is_shred = matches!(receipt.act, Done::Shredded | Done::Rekeyed);
+        let is_shred = matches!(receipt.act, Done::Shredded | Done::Rekeyed | Done::Erased);
         *(if is_shred { &mut self.figures.shredded } else { &mut self.figures.rewritten }) += 1;
-        let passes = if receipt.act == Done::Overwritten { 1 } else { self.passes() };
+        let passes = match receipt.act {
+            Done::Overwritten => 1,
+            _ if self.setup.erases => 0,
+            _ => self.passes(),
+        };
         if usize::from(receipt.passes) == passes {
             return Ok(());
         }

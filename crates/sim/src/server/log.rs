@@ -38,7 +38,7 @@ impl Log {
             match receipt.act {
                 Done::Retired | Done::Plain => {}
                 Done::Rewritten => self.rewritten_bytes += receipt.extent.len,
-                Done::Shredded | Done::Freed | Done::Overwritten | Done::Rekeyed => {
+                Done::Shredded | Done::Freed | Done::Overwritten | Done::Rekeyed | Done::Erased => {
                     self.shredded_bytes += receipt.extent.len
                 }
             }
@@ -60,8 +60,10 @@ impl Log {
 impl Server {
     pub(super) fn log_receipt(&mut self, number: u64, receipt: Receipt) -> Judged {
         // Newer content may be there.
-        let is_late =
-            !self.setup.is_in_place() || number < self.log.late_before || receipt.act == Done::Overwritten;
+        let is_late = !self.setup.is_in_place()
+            || self.setup.erases
+            || number < self.log.late_before
+            || receipt.act == Done::Overwritten;
         if is_late {
             self.count(&receipt)?;
             if self.is_keyed() {

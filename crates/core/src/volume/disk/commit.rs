@@ -215,8 +215,8 @@ impl Volume {
             self.disk.write_journal(pos, data, false, out);
         }
         if let Some(Batch { deaths, places, waiters }) = self.disk.commits.confirm(seq) {
-            if self.disk.dies_by_key() {
-                // A write over a gone block waits for nothing once its death is durable.
+            if self.disk.dies_by_key() || self.disk.leaves_older() {
+                // A write over what is dead waits for nothing once its death is durable.
                 let geometry = self.disk.store.geometry();
                 let blocks = deaths.iter().map(|(run, ())| geometry.together(run));
                 blocks.for_each(|run| self.requests.waiting.obligations_ended(run));

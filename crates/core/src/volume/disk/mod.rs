@@ -6,12 +6,14 @@
 //! [`commit`] writes the journal, [`checkpoints`] the map, and [`recording`] hands out receipts. [`overwriting`] knows
 //! which writes over dead bytes a sync has yet to cover, [`purging`] what dies with its keys, [`paging`] which part of the map is in memory, [`outstanding`]
 //! which I/O operations are under way. [`schedule`] says what is due by now, [`shortage`] what lacked space, and [`remaining`]
-//! what the medium would not erase. What dies, and what leaves its place, is noted by [`dying`] and [`leaving`].
+//! what the medium would not erase. What dies, leaves its place, or is left elsewhere by a write, is
+//! noted by [`dying`], [`leaving`] and [`older`].
 
 pub(super) mod checkpoints;
 pub(super) mod commit;
 pub(super) mod dying;
 pub(super) mod leaving;
+pub(super) mod older;
 pub(super) mod outstanding;
 pub(super) mod overwriting;
 pub(super) mod paging;
@@ -22,6 +24,8 @@ pub(super) mod schedule;
 pub(super) mod shortage;
 pub(super) mod site;
 
+use crate::media::MediaTable;
+use crate::media::medium::Capabilities;
 use crate::owed::journal::State;
 use crate::store::Store;
 use crate::volume::disk::checkpoints::Checkpoints;
@@ -58,6 +62,8 @@ pub(super) struct Disk {
     pub(super) schedule: Schedule,
     /// Why nothing more is written, and the remedy, if the medium has failed.
     pub(super) latched: Option<String>,
+    /// The abilities of the media.
+    pub(super) capabilities: MediaTable<Capabilities>,
 }
 
 impl Disk {

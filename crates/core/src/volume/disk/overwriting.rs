@@ -94,7 +94,7 @@ impl Overwriting {
 impl Disk {
     /// Whether new content destroys what lies in its place: it goes there, and the policy wants no more than one pass.
     fn overwriting_destroys(&self) -> bool {
-        self.store.same_place() && self.config.policy.passes().len() == 1
+        self.store.same_place() && !self.erases(MediumId::Data) && self.config.policy.passes().len() == 1
     }
 
     /// Makes all notes invalid: the medium failed, and content with a note may be lost when the host's cache
@@ -111,24 +111,24 @@ impl Disk {
         self.io(Purpose::InvalidateNotes, place, IoOp::Zero, out);
     }
 
-    /// Whether a write of `extent` destroys all that is owed there, or goes under other keys, and may begin.
+    /// Whether a write of `extent` destroys all that is owed there, leaves it elsewhere, or goes under other keys; and may begin.
     pub(in crate::volume) fn can_overwrite(&self, extent: Extent<Addr>) -> bool {
         let extent = self.with_gone(extent);
-        let is_dead = || self.state.ledger.within(extent).all(|(_, it)| it.is_dead());
+        let may_go_over = || self.state.ledger.within(extent).all(|(_, it)| self.may_go_over(it.due));
         let has_room = || self.overwriting.notes.has_room() && self.has_room_for(ENTRIES_NEEDED);
-        let is_possible = || self.overwriting_destroys() || self.can_renew(extent);
-        is_dead() && !self.commits.undurable.overlaps(extent) && has_room() && is_possible()
+        let is_possible = || self.overwriting_destroys() || self.leaves_older() || self.can_renew(extent);
+        may_go_over() && !self.commits.undurable.overlaps(extent) && has_room() && is_possible()
     }
 
     /// Whether a write over dead bytes is noted, so that a kill undoes nothing that was shown. One under another key is lost with the
-    /// memory that has the key.
+    /// memory that has the key, and one to a medium that erases with the memory that the medium collects writes in.
     pub(in crate::volume) fn takes_notes(&self) -> bool {
-        !self.dies_by_key()
+        !self.dies_by_key() && !self.erases(MediumId::Data)
     }
 
     /// Notes that a write of `extent` begins.
     pub(in crate::volume) fn begin_overwrite(&mut self, extent: Extent<Addr>) {
-        if self.state.ledger.dead().overlaps(extent) {
+        if self.goes_over(extent) {
             let before = self.overwriting.under_way.bytes();
             self.overwriting.under_way.insert(extent, ());
             let after = self.overwriting.under_way.bytes();
@@ -144,6 +144,12 @@ impl Disk {
                 self.state.ledger.overwrite(extent);
             }
         }
+    }
+
+    /// Whether a write of `extent` leaves something owed until a sync.
+    fn goes_over(&self, extent: Extent<Addr>) -> bool {
+        let ledger = &self.state.ledger;
+        ledger.dead().overlaps(extent) || self.leaves_older() && ledger.suspicious().overlaps(extent)
     }
 
     /// The write to `extent` has ended. Whether it went over dead bytes, and is to be noted.
@@ -200,8 +206,8 @@ impl Disk {
         for run in runs {
             let owed = self.state.ledger.overwritten_within(*run).map(|(part, _)| part.len).sum::<u64>();
             assert!(owed == run.len, "only what was written over is completed so");
-            let seq = if self.dies_by_key() {
-                self.owe_keys(*run)
+            let seq = if self.dies_by_key() || self.leaves_older() {
+                self.owe_overwritten(*run)
             } else {
                 self.state.counters.destroyed_bytes += run.len;
                 self.change(Change::Complete(*run, Done::Overwritten, 1))

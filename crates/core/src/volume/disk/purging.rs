@@ -62,8 +62,8 @@ pub(in crate::volume) fn at_place(blocks: Extent<Addr>) -> Place {
     Place { on: MediumId::Data, extent: Extent::new(blocks.start.0, blocks.len) }
 }
 
-/// The old keys of the blocks of `run` are owed, at the places of these blocks.
-pub(in crate::volume) fn owe_key(run: Extent<Addr>, cause: Cause) -> Change {
+/// What the blocks of `run` held before, under their old keys or elsewhere on the medium, is owed at the places of these blocks.
+pub(in crate::volume) fn owe_before(run: Extent<Addr>, cause: Cause) -> Change {
     let blocks = whole_blocks(run);
     Change::Owe(at_place(blocks), blocks.start, cause)
 }
@@ -165,8 +165,8 @@ impl Disk {
         extent
     }
 
-    /// Completes the obligations within `run`, which was written over and is durable: the old keys of what was sensitive are owed.
-    pub(in crate::volume) fn owe_keys(&mut self, run: Extent<Addr>) -> u64 {
+    /// Completes the obligations within `run`, which was written over and is durable: what was sensitive is owed, where it is now.
+    pub(in crate::volume) fn owe_overwritten(&mut self, run: Extent<Addr>) -> u64 {
         let owed: Vec<_> = self.state.ledger.overwritten_within(run).map(|(part, it)| (part, *it)).collect();
         let mut seq = 0;
         for (part, it) in owed {
@@ -175,7 +175,7 @@ impl Disk {
                 self.state.counters.plain_bytes += part.len;
                 continue;
             }
-            self.change(owe_key(part, it.cause));
+            self.change(owe_before(part, it.cause));
             seq = self.change(Change::Clear(part));
         }
         assert!(seq > 0, "something was written over");

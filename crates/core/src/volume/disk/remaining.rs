@@ -119,8 +119,12 @@ impl Disk {
 
     /// How many bytes of the content owed at `place` remain.
     fn remaining_at(&self, place: Place) -> u64 {
-        let Some(mapped) = self.store.mapped() else { return 0 };
         let blocks = place.extent.pieces(BLOCK_BYTES).map(|extent| Place { extent, ..place });
+        if self.leaves_older() {
+            let remains = blocks.filter(|block| self.remaining.has_any(&[*block]));
+            return remains.map(|block| block.extent.len).sum();
+        }
+        let Some(mapped) = self.store.mapped() else { return 0 };
         let residue = blocks.flat_map(|block| mapped.residue(block));
         let remains = residue.filter(|it| self.remaining.has_any(&it.at));
         remains.map(|it| it.part.extent.len).sum()

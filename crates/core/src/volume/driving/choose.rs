@@ -191,8 +191,9 @@ impl Erasing {
             return self.due_by_key(disk, requests);
         }
         let by_place = self.takes_turns() || !self.is_due(disk);
-        let first = if by_place { self.destroy_owed(disk) } else { None };
-        first.or_else(|| self.swept(disk, requests)).or_else(|| self.destroy_owed(disk))
+        let is_busy = |extent| requests.is_busy(extent);
+        let first = if by_place { self.destroy_owed(disk, is_busy) } else { None };
+        first.or_else(|| self.swept(disk, requests)).or_else(|| self.destroy_owed(disk, is_busy))
     }
 
     /// The task that the first write waits for.
@@ -206,6 +207,10 @@ impl Erasing {
             return self.demanded_by_key(disk, requests, watching);
         }
         let extent = requests.waiting.demands().next()?.request.extent;
+        if disk.leaves_older() && disk.commits.undurable.overlaps(extent) {
+            // The write begins once the journal knows what it goes over.
+            return None;
+        }
         let window = disk.config.run_bytes_max * DEMAND_RUNS;
         let from = extent.start.0 / window * window;
         let to = extent.end().next_multiple_of(window).min(disk.store.geometry().size);

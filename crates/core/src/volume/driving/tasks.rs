@@ -4,6 +4,8 @@ use crate::base::buf::Buf;
 use crate::erase::{Foreground, Point, Priority, Record, Work};
 use crate::media::medium::{MediumError, MediumErrorKind};
 use crate::mutant::{self, Mutant};
+use crate::owed::journal::Change;
+use crate::owed::ledger::{Cause, Due};
 use crate::store::{Job, JobEnd};
 use crate::volume::disk::Disk;
 use crate::volume::disk::checkpoints::Waiter;
@@ -263,7 +265,8 @@ impl Volume {
         assert!(task.recording.is_none(), "a task that waits for a commit does nothing else");
         let sites = task.steps.destroys(part).map(<[Site]>::to_vec).unwrap_or_default();
         // Each task would put live content into the same staging slots.
-        let is_staging = matches!(task.kind, Kind::Rewrite { .. }) && !task.steps.puts_back()
+        let is_erasing = task.steps.is_erasing();
+        let is_staging = matches!(task.kind, Kind::Rewrite { .. }) && !task.steps.puts_back() && !is_erasing
             || matches!(task.kind, Kind::Restage { .. });
         if sites.is_empty() || is_staging {
             return self.disk.latch(&format!("destroying: {error}"), out);
@@ -273,14 +276,19 @@ impl Volume {
         }
         self.disk.remaining.refused(error, self.disk.schedule.now);
         match &task.kind {
-            Kind::Rewrite { .. } => {
+            Kind::Rewrite { .. } if !is_erasing => {
                 self.disk.remaining.note(&sites, task.is_careful);
                 task.is_spared = true;
                 task.runs.iter().for_each(|run| self.erasing.layers.forget(*run));
                 return task.steps.skip();
             }
-            Kind::Shred | Kind::Free | Kind::DestroyOwed { .. } => {
+            Kind::Shred | Kind::Free | Kind::Rewrite { .. } | Kind::DestroyOwed { .. } => {
                 self.disk.remaining.note(&sites, task.is_careful);
+                if let Kind::Rewrite { suspicious: false } = task.kind {
+                    // What a request is about to write is there already, above what was to be destroyed.
+                    let (due, cause) = (Due::ConservativeOverwrite, Cause::ConservativeOverwrite);
+                    task.runs.iter().for_each(|run| _ = self.disk.change(Change::Oblige(*run, due, cause)));
+                }
             }
             // The space is not given back; the next start finds it.
             Kind::GiveBack => sites.iter().for_each(|site| {

@@ -10,7 +10,7 @@ use crate::volume::disk::Disk;
 use crate::volume::disk::purging::at_place;
 use crate::volume::disk::site::Site;
 use crate::volume::erasing::Erasing;
-use crate::volume::erasing::task::{EraseTask, Kind};
+use crate::volume::erasing::task::{EraseTask, Kind, Placed};
 use crate::volume::io::IoOp;
 
 impl Erasing {
@@ -39,7 +39,7 @@ impl Erasing {
             checkpoint: false,
             record: true,
         });
-        let kind = Kind::DestroyOwed { places, causes, are_kept: false, are_plain: false };
+        let kind = Kind::DestroyOwed { places, causes, what: Placed::Content };
         Some(disk.erase_task(kind, runs, method, Priority::Due)).filter(|task| !task.runs.is_empty())
     }
 
@@ -51,7 +51,7 @@ impl Erasing {
         due: Due,
         priority: Priority,
     ) -> EraseTask {
-        let zeros = if self.capabilities.punch && !due.keeps_space() {
+        let zeros = if disk.punches() && !due.keeps_space() {
             let places: Vec<_> = runs.iter().map(|run| at_place(*run).extent).collect();
             Zeros::Holes(Site::data(disk.limits().holes(&places)))
         } else {

@@ -72,7 +72,7 @@ impl Erasing {
         // A block that is freed as a whole needs no zeros; a part of one does.
         let is_whole = |run: &Extent<Addr>| *run == disk.store.geometry().together(*run);
         let is_plain = due.is_plain();
-        let zeros = if (fixed || is_plain) && self.capabilities.punch && !due.keeps_space() {
+        let zeros = if (fixed || is_plain) && disk.punches() && !due.keeps_space() {
             Zeros::Holes(Site::runs(&disk.limits().holes(&runs)))
         } else if fixed || is_plain || !runs.iter().all(is_whole) {
             Zeros::Always

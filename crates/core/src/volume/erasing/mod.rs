@@ -19,7 +19,6 @@ pub(super) mod task;
 use crate::base::blocks::BlockSet;
 use crate::base::units::{Addr, Extent, Millis};
 use crate::erase::Seeds;
-use crate::media::medium::Capabilities;
 use crate::request::Request;
 use crate::volume::disk::Disk;
 use forgetting::Forgetting;
@@ -36,8 +35,6 @@ pub(super) struct Erasing {
     /// The number of tasks that have begun.
     pub(super) begun: u64,
     pub(super) seeds: Seeds,
-    /// Capabilities of the data medium.
-    pub(super) capabilities: Capabilities,
     /// The bytes written since the disk was opened; `None` once all holes are known.
     pub(super) fresh: Option<BlockSet>,
     pub(super) layers: Layers,
@@ -51,17 +48,11 @@ pub(super) struct Erasing {
 }
 
 impl Erasing {
-    pub(super) fn new(
-        entropy: [u8; 32],
-        capabilities: Capabilities,
-        fresh: Option<BlockSet>,
-        now: Millis,
-    ) -> Self {
+    pub(super) fn new(entropy: [u8; 32], fresh: Option<BlockSet>, now: Millis) -> Self {
         Self {
             task: None,
             begun: 0,
             seeds: Seeds::new(entropy),
-            capabilities,
             fresh,
             layers: Layers::default(),
             pending_punch: PendingPunch::new(now),
@@ -133,13 +124,13 @@ mod tests {
     use crate::media::place::Place;
     use crate::request::Op;
     use crate::volume::disk::site::Site;
-    use crate::volume::erasing::task::Kind;
+    use crate::volume::erasing::task::{Kind, Placed};
 
     const AT: Extent<Addr> = Extent { start: Addr(4096), len: 4096 };
 
     /// A task of this kind under way over [`AT`].
     fn erasing(kind: Kind) -> Erasing {
-        let mut erasing = Erasing::new([0; 32], Capabilities::default(), None, Millis(0));
+        let mut erasing = Erasing::new([0; 32], None, Millis(0));
         let method = Method::Punch(vec![Site::Run(AT)]);
         let task = Task::new(method, &"clear".parse().unwrap(), Priority::Due);
         erasing.task = Some(EraseTask::new(kind, vec![AT], task));
@@ -157,9 +148,9 @@ mod tests {
         })
     }
 
-    fn destroy_owed() -> Kind {
+    fn destroy_owed(what: Placed) -> Kind {
         let place = Place { on: MediumId::Data, extent: Extent::new(0, 4096) };
-        Kind::DestroyOwed { places: vec![place], causes: Vec::new(), are_kept: false, are_plain: false }
+        Kind::DestroyOwed { places: vec![place], causes: Vec::new(), what }
     }
 
     #[test]
@@ -169,7 +160,8 @@ mod tests {
         assert_eq!(waits(Kind::GiveBack), [true, true, false, false, false]);
         assert_eq!(waits(Kind::Rewrite { suspicious: false }), [true, true, true, true, false]);
         assert_eq!(waits(Kind::Job), [true, true, true, true, false]);
-        assert_eq!(waits(destroy_owed()), [false; 5]);
+        assert_eq!(waits(destroy_owed(Placed::Content)), [false; 5]);
+        assert_eq!(waits(destroy_owed(Placed::Older)), [true, false, false, false, false]);
     }
 
     #[test]
@@ -182,13 +174,16 @@ mod tests {
 
     #[test]
     fn what_is_owed_by_place_concerns_no_address() {
-        assert!(erasing(Kind::Shred).is_at(AT) && !erasing(destroy_owed()).is_at(AT));
-        assert!(erasing(Kind::GiveBack).destroys_nothing() && !erasing(destroy_owed()).destroys_nothing());
+        assert!(erasing(Kind::Shred).is_at(AT) && !erasing(destroy_owed(Placed::Content)).is_at(AT));
+        assert!(
+            erasing(Kind::GiveBack).destroys_nothing()
+                && !erasing(destroy_owed(Placed::Content)).destroys_nothing()
+        );
     }
 
     #[test]
     fn by_place_and_by_address_take_turns() {
-        let mut erasing = erasing(destroy_owed());
+        let mut erasing = erasing(destroy_owed(Placed::Content));
         assert_eq!([(); 4].map(|()| erasing.takes_turns()), [true, false, true, false]);
     }
 }

@@ -9,7 +9,7 @@ use crate::store::Residue;
 use crate::volume::disk::Disk;
 use crate::volume::disk::site::Site;
 use crate::volume::erasing::Erasing;
-use crate::volume::erasing::task::{EraseTask, Kind};
+use crate::volume::erasing::task::{EraseTask, Kind, Placed};
 
 /// Most places to look at in search of one that is ready.
 const LOOKS_MAX: usize = 64;
@@ -33,8 +33,15 @@ fn joined(mut died: Vec<(Extent<Addr>, Cause)>) -> Vec<(Extent<Addr>, Cause)> {
 }
 
 impl Erasing {
-    /// The erase task that destroys content owed by place, if some is ready.
-    pub(in crate::volume) fn destroy_owed(&self, disk: &Disk) -> Option<EraseTask> {
+    /// The erase task that destroys what is owed by place, if some is ready. `is_busy`: a request writes to these addresses.
+    pub(in crate::volume) fn destroy_owed(
+        &self,
+        disk: &Disk,
+        is_busy: impl Fn(Extent<Addr>) -> bool,
+    ) -> Option<EraseTask> {
+        if disk.leaves_older() {
+            return disk.destroy_older(is_busy);
+        }
         let mapped = disk.store.mapped()?;
         let owed = || disk.state.owed.iter();
         let is_ready = |place: Place| !disk.commits.undurable.has(place);
@@ -51,9 +58,13 @@ impl Erasing {
         let residue = residue.filter(|(_, it)| !disk.remaining.has_any(&it.at));
         let mut residue = residue.take(RUNS_MAX).peekable();
         // A version that is kept has a receipt of its own, and so has what is plain.
-        let kind = |(content, it): &(&OwedContent, Residue)| (it.is_kept, content.is_plain);
-        let (are_kept, are_plain) = residue.peek().map(kind).unwrap_or_default();
-        let alike = residue.filter(|it| kind(it) == (are_kept, are_plain));
+        let what = |(content, it): &(&OwedContent, Residue)| match (it.is_kept, content.is_plain) {
+            (true, _) => Placed::Kept,
+            (false, true) => Placed::Plain,
+            (false, false) => Placed::Content,
+        };
+        let first = residue.peek().map_or(Placed::Content, what);
+        let alike = residue.filter(|it| what(it) == first);
         let (mut places, mut addresses, mut sites) = (Vec::new(), Vec::new(), Vec::new());
         for (content, it) in disk.limits().batch(alike, |(_, it)| it.part.extent.len) {
             places.push(it.part);
@@ -63,13 +74,13 @@ impl Erasing {
         assert!(places.len() <= RUNS_MAX, "a task has a limit of places");
         // Several parts may be destroyed at one place.
         sites.dedup();
-        let zeros = match (are_plain, self.capabilities.punch) {
-            (false, _) => Zeros::AfterPasses,
-            (true, true) => {
+        let zeros = match first {
+            Placed::Plain if disk.punches() => {
                 let at: Vec<_> = sites.iter().map(|place: &Place| place.extent).collect();
                 Zeros::Holes(Site::data(disk.limits().holes(&at)))
             }
-            (true, false) => Zeros::Always,
+            Placed::Plain => Zeros::Always,
+            _ => Zeros::AfterPasses,
         };
         let (runs, causes) = joined(disk.once_each(&places, &addresses)).into_iter().unzip();
         let method = Destroy {
@@ -81,7 +92,7 @@ impl Erasing {
             checkpoint: true,
             record: true,
         };
-        let kind = Kind::DestroyOwed { places, causes, are_kept, are_plain };
+        let kind = Kind::DestroyOwed { places, causes, what: first };
         Some(disk.erase_task(kind, runs, Method::Destroy(method), Priority::Due))
             .filter(|task| !task.runs.is_empty())
     }

@@ -16,7 +16,7 @@ use crate::owed::ledger::{Cause, Due, Obligation};
 use crate::store::Content;
 use crate::volume::bytes::slice;
 use crate::volume::disk::Disk;
-use crate::volume::disk::purging::owe_key;
+use crate::volume::disk::purging::owe_before;
 use crate::volume::disk::site::Site;
 use crate::volume::erasing::Erasing;
 use crate::volume::erasing::task::{EraseTask, Kind, Patches};
@@ -104,7 +104,7 @@ pub(in crate::volume) fn restaged(
         state.ledger.within(block).map(|(part, it)| (part, *it)).collect();
     // What was written over is durable with the rest of its block.
     let over = state.ledger.overwritten_within(block).map(|(part, _)| Change::Clear(part));
-    let mut changes: Vec<_> = [owe_key(block, cause_of(state, block))].into_iter().chain(over).collect();
+    let mut changes: Vec<_> = [owe_before(block, cause_of(state, block))].into_iter().chain(over).collect();
     for (part, it) in &owed {
         match it.due {
             Due::Shred { .. } | Due::Free { .. } => changes.push(Change::Clear(*part)),

@@ -16,6 +16,7 @@
 use crate::base::extents::ExtentMap;
 use crate::base::units::{Addr, BLOCK_BYTES, Extent, Millis};
 use crate::erase::{Method, Priority, holes};
+use crate::media::MediumId;
 use crate::volume::Volume;
 use crate::volume::disk::Disk;
 use crate::volume::disk::site::Site;
@@ -83,6 +84,11 @@ impl PendingPunch {
 }
 
 impl Disk {
+    /// Whether space of the data medium can be given back.
+    pub(in crate::volume) fn punches(&self) -> bool {
+        self.capabilities.data().punch
+    }
+
     /// Whether a guest is at work: see [`Volume::is_at_work`].
     pub(in crate::volume) fn is_at_work(&self) -> bool {
         self.schedule.is_at_work(&self.config)
@@ -106,7 +112,7 @@ impl Erasing {
     /// Notes that the medium has space in `extent`: whole blocks there without data are zeros, which an
     /// earlier run could not give back.
     pub(in crate::volume) fn note_space(&mut self, disk: &Disk, extent: Extent<Addr>) {
-        let may_give = disk.store.same_place() && self.capabilities.punch && !disk.config.read_only;
+        let may_give = disk.store.same_place() && disk.punches() && !disk.config.read_only;
         if !may_give || self.holes_unknown() {
             return;
         }
@@ -125,7 +131,7 @@ impl Erasing {
     /// Notes that the content of `run` is destroyed, and that `run` reads as zeros.
     pub(in crate::volume) fn destroyed(&mut self, disk: &mut Disk, run: Extent<Addr>) {
         disk.store.unmap(run);
-        if disk.config.policy.leaves_zeros() && self.capabilities.punch {
+        if disk.config.policy.leaves_zeros() && disk.punches() && !disk.erases(MediumId::Data) {
             self.pending_punch.add(run, disk.schedule.now);
         }
     }

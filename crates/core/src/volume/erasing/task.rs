@@ -8,8 +8,9 @@ use crate::base::buf::Buf;
 use crate::base::extents::ExtentMap;
 use crate::base::units::{Addr, Extent};
 use crate::erase::policy::Policy;
-use crate::erase::{Method, Priority, StepIo, Task, Verb};
+use crate::erase::{Means, Method, Priority, StepIo, Task, Verb};
 use crate::media::MediumId;
+use crate::media::medium::Keep;
 use crate::media::place::Place;
 use crate::media::places::Places;
 use crate::owed::journal::{Change, Crc, SLOT_BYTES, Slot};
@@ -61,9 +62,21 @@ pub(in crate::volume) enum Kind {
     Job,
     /// One that is never given up ([`Job::Turn`](crate::store::Job::Turn)).
     Turn,
-    /// Destroy what is owed at these places, unless kept epochs show it, or only free it if it is plain. The runs are the
-    /// addresses that named them, and each run died for the cause at its index.
-    DestroyOwed { places: Vec<Place>, causes: Vec<Cause>, are_kept: bool, are_plain: bool },
+    /// Destroy what is owed at these places. The runs are the addresses that named them, and each run died for the cause at its index.
+    DestroyOwed { places: Vec<Place>, causes: Vec<Cause>, what: Placed },
+}
+
+/// What is owed at a place.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(in crate::volume) enum Placed {
+    /// The content there.
+    Content,
+    /// The same, which a kept epoch shows: it is not destroyed yet.
+    Kept,
+    /// The same, which is plain: it is only freed.
+    Plain,
+    /// What lay there before, elsewhere on the medium by now.
+    Older,
 }
 
 impl EraseTask {
@@ -84,6 +97,8 @@ impl EraseTask {
                 matches!(request.op, Op::Write(_) | Op::Zero { no_hole: true, .. })
             }
             Kind::Rewrite { .. } | Kind::Restage { .. } | Kind::Job | Kind::Turn => request.op != Op::Flush,
+            // What such a write replaces would be owed anew, and the record of this task would end that.
+            Kind::DestroyOwed { what: Placed::Older, .. } => matches!(request.op, Op::Write(_)),
             Kind::DestroyOwed { .. } => false,
         };
         concerns && self.area.overlaps(request.extent)
@@ -140,12 +155,28 @@ impl Disk {
         method: Method<Site>,
         priority: Priority,
     ) -> EraseTask {
-        let is_plain = matches!(kind, Kind::Free | Kind::DestroyOwed { are_plain: true, .. });
-        // Where keys die, only they get passes, as the store asks for them.
+        let is_careful = self.limits().one_by_one;
+        let is_plain = matches!(kind, Kind::Free | Kind::DestroyOwed { what: Placed::Plain, .. });
+        // Where keys die, only they are destroyed, as the store asks for it.
         let is_content = self.dies_by_key() && !matches!(kind, Kind::Job | Kind::Turn);
-        let policy = if is_plain || is_content { &Policy::none() } else { &self.config.policy };
-        let task = EraseTask::new(kind, runs, Task::new(method, policy, priority));
-        EraseTask { is_careful: self.limits().one_by_one, ..task }
+        let on = method.destroys_on().and_then(|site| site.place()).map(|place| place.on);
+        let none = Policy::none();
+        let means = match kind {
+            _ if is_plain || is_content => Means::Passes(&none),
+            _ if !on.is_some_and(|on| self.erases(on)) => Means::Passes(&self.config.policy),
+            Kind::Rewrite { .. } | Kind::DestroyOwed { what: Placed::Older, .. } => {
+                Means::Erase { keep: Keep::Present, one_by_one: is_careful }
+            }
+            _ => Means::Erase { keep: Keep::Nothing, one_by_one: is_careful },
+        };
+        let task = EraseTask::new(kind, runs, Task::new(method, means, priority));
+        EraseTask { is_careful, ..task }
+    }
+
+    /// Whether only the medium `on` itself destroys what was written to it, and it is to do so.
+    pub(in crate::volume) fn erases(&self, on: MediumId) -> bool {
+        let wants_any = !self.config.policy.passes().is_empty();
+        wants_any && self.capabilities.get(on).is_some_and(|it| it.erases)
     }
 
     fn places_of(&self, site: Site) -> Places {
@@ -194,6 +225,7 @@ impl Erasing {
                 disk.state.counters.passed_bytes += if is_content { at.bytes() } else { 0 };
                 IoOp::Fill { pattern, seed }
             }
+            Verb::Erase(keep) => IoOp::Erase(keep),
             Verb::Punch => IoOp::Punch,
             Verb::Sync => IoOp::Sync,
             Verb::Shrink => IoOp::Shrink,
@@ -238,8 +270,8 @@ impl Erasing {
         let runs = task.runs.clone();
         let bytes: u64 = runs.iter().map(|run| run.len).sum();
         match task.kind {
-            Kind::DestroyOwed { are_kept: true, .. } => {}
-            Kind::DestroyOwed { are_plain: true, .. } => disk.state.counters.plain_bytes += bytes,
+            Kind::DestroyOwed { what: Placed::Kept, .. } => {}
+            Kind::DestroyOwed { what: Placed::Plain, .. } => disk.state.counters.plain_bytes += bytes,
             Kind::Free => {
                 disk.state.counters.plain_bytes += bytes;
                 runs.iter().for_each(|run| self.shredded(disk, *run));
@@ -287,12 +319,14 @@ impl Erasing {
     /// The changes that complete the obligations of the task, one for adjacent runs.
     fn completing_changes(&self, disk: &Disk) -> Vec<Change> {
         let task = self.task.as_ref().expect("a record is of a task");
-        let passes = disk.config.policy.passes().len();
+        let erases = disk.erases(MediumId::Data);
+        let passes = if erases { 0 } else { disk.config.policy.passes().len() };
         let done = match task.kind {
             Kind::Rewrite { .. } => Done::Rewritten,
-            Kind::DestroyOwed { are_kept: true, .. } => Done::Retired,
-            Kind::Free | Kind::DestroyOwed { are_plain: true, .. } => Done::Plain,
+            Kind::DestroyOwed { what: Placed::Kept, .. } => Done::Retired,
+            Kind::Free | Kind::DestroyOwed { what: Placed::Plain, .. } => Done::Plain,
             _ if disk.dies_by_key() => Done::Rekeyed,
+            _ if erases => Done::Erased,
             _ if passes == 0 && !disk.store.same_place() => Done::Freed,
             _ => Done::Shredded,
         };

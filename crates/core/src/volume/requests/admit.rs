@@ -3,6 +3,7 @@
 use crate::base::extents::ExtentMap;
 use crate::base::units::{Addr, Extent};
 use crate::mutant::{self, Mutant};
+use crate::owed::ledger::Due;
 use crate::request::{Op, Refusal, Reply, Request};
 use crate::volume::disk::Disk;
 use crate::volume::erasing::Erasing;
@@ -36,7 +37,10 @@ impl Disk {
 
     /// Whether something is owed at bytes that a write of `extent` changes.
     fn owes_before(&self, extent: Extent<Addr>) -> bool {
-        self.state.ledger.overlaps(self.with_gone(self.store.geometry().changed(extent)))
+        let changed = self.with_gone(self.store.geometry().changed(extent));
+        // What lies below a write is destroyed as well after it, where the medium keeps it.
+        let mut owed = self.state.ledger.within(changed);
+        owed.any(|(_, it)| it.due != Due::ConservativeOverwrite || !self.leaves_older())
     }
 }
 

@@ -74,7 +74,8 @@ impl Disk {
     /// Whether one write is not enough to destroy content. Where dead content leaves at once, a write destroys nothing; where it dies
     /// with its key, no write does.
     pub(super) fn has_layers(&self) -> bool {
-        self.dies_by_key() || self.config.policy.passes().len() > 1 && !self.dead_leave()
+        let takes_more = self.config.policy.passes().len() > 1 || self.erases(MediumId::Data);
+        self.dies_by_key() || takes_more && !self.dead_leave()
     }
 
     /// Makes the first part of `extent` without an obligation suspicious: it may have dead content, and is
@@ -93,6 +94,10 @@ impl Disk {
                 let gap = Extent::between(extent.start.0, owed.map_or(extent.end(), |owed| owed.start.0));
                 out.push(Command::Died(Cause::Generation, gap, Class::Sensitive));
                 self.change(Change::Oblige(gap, Due::Suspicious, Cause::Generation));
+                if self.leaves_older() {
+                    // Else a crash could leave it written over, and not suspicious.
+                    self.commits.undurable.note(gap);
+                }
                 self.state.counters.died(Cause::Generation, gap.len);
                 gap.end()
             }

@@ -78,6 +78,10 @@ impl Files {
     /// Kills the server. Below an overlay that is to the guests like a power cut: unflushed content
     /// may be gone, so that no guest `survives`.
     pub(super) fn kill(&mut self, survives: bool) -> Result<(), String> {
+        if self.setup.disk.erases {
+            // The medium collects writes in the memory of the server.
+            return self.cut_power(None);
+        }
         let is_overlay = !self.setup.disk.is_in_place();
         self.server.kill()?;
         self.orphans.clear();

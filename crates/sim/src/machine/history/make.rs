@@ -51,6 +51,16 @@ impl History {
         Self::made(seed, 0, Setup::sealed)
     }
 
+    /// The history of `seed` of a disk whose medium leaves what is written over elsewhere, until it erases that.
+    pub fn of_erasing(seed: u64) -> Self {
+        Self::made(seed, 0, |setup, rng| Setup {
+            erases: true,
+            punch: true,
+            remains: rng.chance(25),
+            ..setup.perhaps_overlay(rng)
+        })
+    }
+
     fn made(seed: u64, epochs_weight: u64, stored: fn(Setup, &mut Rng) -> Setup) -> Self {
         let mut rng = Rng::new(seed);
         let setup = stored(Setup::roll(&mut rng), &mut Rng::new(!seed));
