@@ -1,0 +1,272 @@
+//! An open chip, which the media of a disk share.
+
+use super::chip::Chip;
+use super::kinds::chip_bytes;
+use super::medium::FlashMedium;
+use super::place::FlashPlace;
+use crate::base::lock::lock;
+use quietus_core::base::units::{Extent, Pos};
+use quietus_core::media::medium::{MediumError, MediumErrorKind};
+use quietus_flash::chip::timing::Counts;
+use quietus_flash::{DiskId, Flash, FlashError, FlashErrorKind, Geometry, Nand, UNIT_BYTES, Wear};
+use std::io;
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
+use std::path::Path;
+use std::sync::{Arc, Mutex, Weak};
+
+/// The chips that this process has open.
+static OPEN: Mutex<Vec<(Identity, Weak<Open>)>> = Mutex::new(Vec::new());
+
+/// A chip, however it is named.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Identity {
+    Device(u64),
+    /// The device below a file, and its inode.
+    File(u64, u64),
+}
+
+impl Identity {
+    fn of(path: &Path) -> io::Result<Self> {
+        let it = std::fs::metadata(path)?;
+        let is_device = it.file_type().is_char_device();
+        Ok(if is_device { Self::Device(it.rdev()) } else { Self::File(it.dev(), it.ino()) })
+    }
+}
+
+/// A disk on an open chip.
+#[derive(Debug)]
+pub(super) struct Open {
+    flash: Mutex<State>,
+    /// The name in messages.
+    name: String,
+    disk: DiskId,
+    size: u64,
+    geometry: Geometry,
+}
+
+#[derive(Debug)]
+struct State {
+    flash: Flash<Chip>,
+    /// Why what was written may not be durable: nothing becomes durable from then on.
+    lost: Option<MediumError>,
+}
+
+/// How worn a chip is, and what was done with it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct FlashWear {
+    /// Bytes of the disk.
+    pub disk_bytes: u64,
+    /// Bytes of all pages of the chip, without spare areas.
+    pub chip_bytes: u64,
+    /// The shape of the chip.
+    pub geometry: Geometry,
+    /// How worn its blocks are.
+    pub wear: Wear,
+    /// The operations of a file since its chip was made, and how long they would have taken. `None` for a device.
+    pub counts: Option<Counts>,
+}
+
+/// A disk on a chip. Each chip is open once in a process; its clones and media share it, and the last of them closes it.
+#[derive(Clone, Debug)]
+pub struct FlashDisk {
+    open: Arc<Open>,
+}
+
+impl FlashDisk {
+    /// Makes a disk of `bytes` bytes on the chip at `place`, which reads as zeros, and erases all of the chip. `disk` is random. With
+    /// `overwrite`, what the chip held is lost; otherwise it has to be blank, and a file has to be new.
+    ///
+    /// # Errors
+    /// The chip cannot be opened or created, is in use, holds something, or is too small ([`FlashDisk::size_max`]).
+    pub fn create(place: &FlashPlace, disk: [u8; 16], bytes: u64, overwrite: bool) -> io::Result<Self> {
+        let mut all = lock(&OPEN);
+        let is_new = !place.path.exists();
+        let failed = |what: &str| io::Error::other(format!("cannot create a disk on {place}: {what}"));
+        if !is_new {
+            // Its lock would keep this process out as well, with a message that misleads.
+            refuse_open(&mut all, place)?;
+        }
+        let made = if is_new { Chip::create_file(place)? } else { existing(place, overwrite)? };
+        let made = Flash::format(made, DiskId(disk), bytes).map_err(|error| failed(&error.message));
+        let made = made.and_then(|flash| Ok((flash, Identity::of(&place.path)?)));
+        let (flash, identity) = made.inspect_err(|_| {
+            if is_new {
+                // The file is of no use, and was not there before.
+                let _ = std::fs::remove_file(&place.path);
+            }
+        })?;
+        Ok(Self::keep(&mut all, identity, place, flash))
+    }
+
+    /// Opens the disk `disk` on the chip at `place`. A chip that this process has open already is shared.
+    ///
+    /// # Errors
+    /// The chip cannot be opened, is in use by another process, or holds no disk or another one; the chip fails.
+    pub fn open(place: &FlashPlace, disk: [u8; 16]) -> io::Result<Self> {
+        let failed = |what: &str| io::Error::other(format!("cannot open the disk on {place}: {what}"));
+        let check = |found: Option<DiskId>| match found {
+            Some(DiskId(found)) if found == disk => Ok(()),
+            Some(_) => Err(failed("the chip holds another disk; name the chip of this disk")),
+            None => Err(failed("the chip holds no disk; name the chip of this disk, or create one on it")),
+        };
+        let mut all = lock(&OPEN);
+        let identity = Identity::of(&place.path).map_err(|error| failed(&error.to_string()))?;
+        if let Some(open) = find(&mut all, identity) {
+            check(Some(open.disk))?;
+            return Ok(Self { open });
+        }
+        let mut chip = Chip::open(place)?;
+        // A chip of another disk does not change.
+        check(Flash::peek(&mut chip).map_err(|error| failed(&error.message))?)?;
+        let flash = Flash::open(chip).map_err(|error| failed(&error.message))?;
+        Ok(Self::keep(&mut all, identity, place, flash))
+    }
+
+    fn keep(
+        all: &mut Vec<(Identity, Weak<Open>)>,
+        identity: Identity,
+        place: &FlashPlace,
+        mut flash: Flash<Chip>,
+    ) -> Self {
+        let (disk, size, geometry) = (flash.disk(), flash.size(), flash.nand().geometry());
+        let name = place.stored().to_string();
+        let open =
+            Arc::new(Open { flash: Mutex::new(State { flash, lost: None }), name, disk, size, geometry });
+        all.push((identity, Arc::downgrade(&open)));
+        Self { open }
+    }
+
+    /// Bytes of the largest disk on the chip at `place`, which need not exist if the place says what is to be created. The less of
+    /// this a disk takes, the less is copied.
+    ///
+    /// # Errors
+    /// The chip cannot be opened, is in use, or does not suit.
+    pub fn size_max(place: &FlashPlace) -> io::Result<u64> {
+        if let (false, Some(chip), Some(blocks)) = (place.path.exists(), &place.chip, place.blocks) {
+            return Ok(Flash::<Chip>::size_max(chip.load()?.geometry(blocks), blocks));
+        }
+        let mut chip = Chip::open(place)?;
+        let good = chip.good_blocks().map_err(|error| io::Error::other(error.to_string()))?;
+        Ok(Flash::<Chip>::size_max(chip.geometry(), good))
+    }
+
+    /// Bytes of the disk.
+    #[must_use]
+    pub fn size(&self) -> u64 {
+        self.open.size
+    }
+
+    /// The part of the disk in `extent` as a medium.
+    ///
+    /// # Panics
+    /// If the extent is not of whole units of 4096 bytes that all lie on the disk.
+    #[must_use]
+    pub fn region(&self, extent: Extent<Pos>) -> FlashMedium {
+        let unit = UNIT_BYTES as u64;
+        let is_whole = extent.start.0.is_multiple_of(unit) && extent.len.is_multiple_of(unit);
+        assert!(is_whole, "a part of a disk has whole units");
+        assert!(
+            Extent::<Pos>::within(extent.start.0, extent.len, self.open.size).is_some(),
+            "a part lies on its disk"
+        );
+        FlashMedium::new(Arc::clone(&self.open), extent)
+    }
+
+    /// How worn the chip is.
+    #[must_use]
+    pub fn wear(&self) -> FlashWear {
+        self.open.wear()
+    }
+
+    /// As [`Flash::scrub`]: looks for content that is about to be lost, and moves it.
+    ///
+    /// # Errors
+    /// [`MediumError`].
+    pub fn scrub(&self, pages: u32) -> Result<(), MediumError> {
+        self.open.with("scrubbing", |flash| flash.scrub(pages))
+    }
+}
+
+impl Open {
+    /// Does `act`, which is no sync.
+    pub(super) fn with<T>(
+        &self,
+        what: &str,
+        act: impl FnOnce(&mut Flash<Chip>) -> Result<T, FlashError>,
+    ) -> Result<T, MediumError> {
+        act(&mut lock(&self.flash).flash).map_err(|error| self.failed(what, &error))
+    }
+
+    /// Does `act`, then makes all that was written durable, unless an earlier attempt failed.
+    pub(super) fn with_sync(
+        &self,
+        what: &str,
+        act: impl FnOnce(&mut Flash<Chip>) -> Result<(), FlashError>,
+    ) -> Result<(), MediumError> {
+        let mut state = lock(&self.flash);
+        if let Some(error) = &state.lost {
+            return Err(error.clone());
+        }
+        act(&mut state.flash).map_err(|error| self.failed(what, &error))?;
+        let synced = state.flash.sync().map_err(|error| error.message);
+        let saved = synced.and_then(|()| state.flash.nand().save_counts().map_err(|error| error.to_string()));
+        saved.map_err(|message| {
+            let message = format!("syncing {}: earlier writes may be lost: {message}", self.name);
+            let error = MediumError { kind: MediumErrorKind::Io, message };
+            state.lost = Some(error.clone());
+            error
+        })
+    }
+
+    pub(super) fn failed(&self, what: &str, error: &FlashError) -> MediumError {
+        let kind = match error.kind {
+            FlashErrorKind::NoSpace => MediumErrorKind::NoSpace,
+            FlashErrorKind::Remains => MediumErrorKind::Remains,
+            FlashErrorKind::Unreadable | FlashErrorKind::Format | FlashErrorKind::Io => MediumErrorKind::Io,
+        };
+        MediumError { kind, message: format!("{what} {}: {}", self.name, error.message) }
+    }
+
+    pub(super) fn wear(&self) -> FlashWear {
+        let mut state = lock(&self.flash);
+        FlashWear {
+            disk_bytes: self.size,
+            chip_bytes: chip_bytes(self.geometry),
+            geometry: self.geometry,
+            wear: state.flash.wear(),
+            counts: state.flash.nand().counts(),
+        }
+    }
+}
+
+/// The open chip, if this process has it open. Forgets those that are closed.
+fn find(all: &mut Vec<(Identity, Weak<Open>)>, identity: Identity) -> Option<Arc<Open>> {
+    all.retain(|(_, open)| open.strong_count() > 0);
+    all.iter().find(|(found, _)| *found == identity).and_then(|(_, open)| open.upgrade())
+}
+
+fn refuse_open(all: &mut Vec<(Identity, Weak<Open>)>, place: &FlashPlace) -> io::Result<()> {
+    let failed = |what: &str| io::Error::other(format!("cannot create a disk on {place}: {what}"));
+    let identity = Identity::of(&place.path).map_err(|error| failed(&error.to_string()))?;
+    find(all, identity).map_or(Ok(()), |_| Err(failed("the chip holds a disk that is open; close it first")))
+}
+
+/// Opens a chip that exists, to make a disk on it.
+fn existing(place: &FlashPlace, overwrite: bool) -> io::Result<Chip> {
+    let failed = |what: &str| io::Error::other(format!("cannot create a disk on {place}: {what}"));
+    let is_file = place.path.is_file();
+    if is_file && !overwrite {
+        return Err(failed("the file exists; name another one, or delete it first"));
+    }
+    let mut chip = Chip::open(place)?;
+    if overwrite {
+        return Ok(chip);
+    }
+    match chip.content() {
+        Ok(None) => Ok(chip),
+        Ok(Some(what)) => {
+            Err(failed(&format!("{what}; erase it first with flash_erase {} 0 0", place.path.display())))
+        }
+        Err(what) => Err(failed(&what)),
+    }
+}
