@@ -187,8 +187,15 @@ impl FlashDisk {
     }
 }
 
+impl State {
+    /// Checks that no sync failed.
+    fn check_kept(&self) -> Result<(), MediumError> {
+        self.lost.clone().map_or(Ok(()), Err)
+    }
+}
+
 impl Open {
-    /// Does `act`, which is no sync.
+    /// Does `act`, which may go on after a sync that failed.
     pub(super) fn with<T>(
         &self,
         what: &str,
@@ -197,17 +204,10 @@ impl Open {
         act(&mut lock(&self.flash).flash).map_err(|error| self.failed(what, &error))
     }
 
-    /// Does `act`, then makes all that was written durable, unless an earlier attempt failed.
-    pub(super) fn with_sync(
-        &self,
-        what: &str,
-        act: impl FnOnce(&mut Flash<Chip>) -> Result<(), FlashError>,
-    ) -> Result<(), MediumError> {
+    /// Makes all that was written durable, unless an earlier attempt failed.
+    pub(super) fn sync(&self) -> Result<(), MediumError> {
         let mut state = lock(&self.flash);
-        if let Some(error) = &state.lost {
-            return Err(error.clone());
-        }
-        act(&mut state.flash).map_err(|error| self.failed(what, &error))?;
+        state.check_kept()?;
         let synced = state.flash.sync().map_err(|error| error.message);
         let saved = synced.and_then(|()| state.flash.nand().save_counts().map_err(|error| error.to_string()));
         saved.map_err(|message| {
@@ -218,7 +218,15 @@ impl Open {
         })
     }
 
-    pub(super) fn failed(&self, what: &str, error: &FlashError) -> MediumError {
+    /// Writes `from` at `pos`, durably, unless an earlier sync failed. A lack of space is no loss: the layer keeps what it could not write.
+    pub(super) fn write_durable(&self, what: &str, pos: Pos, from: &[u8]) -> Result<(), MediumError> {
+        let mut state = lock(&self.flash);
+        state.check_kept()?;
+        let written = state.flash.write(pos, from).and_then(|()| state.flash.sync());
+        written.map_err(|error| self.failed(what, &error))
+    }
+
+    fn failed(&self, what: &str, error: &FlashError) -> MediumError {
         let kind = match error.kind {
             FlashErrorKind::NoSpace => MediumErrorKind::NoSpace,
             FlashErrorKind::Remains => MediumErrorKind::Remains,

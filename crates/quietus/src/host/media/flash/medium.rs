@@ -58,14 +58,14 @@ impl Medium for FlashMedium {
         let at = self.place(pos, from.len() as u64);
         let what = Self::act("writing", at);
         if durable {
-            self.open.with_sync(&what, |flash| flash.write(at.start, from))
+            self.open.write_durable(&what, at.start, from)
         } else {
             self.open.with(&what, |flash| flash.write(at.start, from))
         }
     }
 
     fn sync(&self) -> Result<(), MediumError> {
-        self.open.with_sync("syncing", |_| Ok(()))
+        self.open.sync()
     }
 
     fn punch(&self, extent: Extent<Pos>) -> Result<(), MediumError> {
