@@ -1,14 +1,13 @@
-//! An open chip, which the media of a disk share.
+//! Disks on chips: how they are made and opened.
 
 use super::chip::Chip;
-use super::kinds::chip_bytes;
 use super::medium::FlashMedium;
+use super::open::{FlashWear, Open};
 use super::place::FlashPlace;
 use crate::base::lock::lock;
 use quietus_core::base::units::{Extent, Pos};
-use quietus_core::media::medium::{MediumError, MediumErrorKind};
-use quietus_flash::chip::timing::Counts;
-use quietus_flash::{DiskId, Flash, FlashError, FlashErrorKind, Geometry, Nand, UNIT_BYTES, Wear};
+use quietus_core::media::medium::MediumError;
+use quietus_flash::{DiskId, Flash, Nand, UNIT_BYTES};
 use std::io;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::Path;
@@ -31,39 +30,6 @@ impl Identity {
         let is_device = it.file_type().is_char_device();
         Ok(if is_device { Self::Device(it.rdev()) } else { Self::File(it.dev(), it.ino()) })
     }
-}
-
-/// A disk on an open chip.
-#[derive(Debug)]
-pub(super) struct Open {
-    flash: Mutex<State>,
-    /// The name in messages.
-    name: String,
-    disk: DiskId,
-    size: u64,
-    geometry: Geometry,
-}
-
-#[derive(Debug)]
-struct State {
-    flash: Flash<Chip>,
-    /// Why what was written may not be durable: nothing becomes durable from then on.
-    lost: Option<MediumError>,
-}
-
-/// How worn a chip is, and what was done with it.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct FlashWear {
-    /// Bytes of the disk.
-    pub disk_bytes: u64,
-    /// Bytes of all pages of the chip, without spare areas.
-    pub chip_bytes: u64,
-    /// The shape of the chip.
-    pub geometry: Geometry,
-    /// How worn its blocks are.
-    pub wear: Wear,
-    /// The operations of a file since its chip was made, and how long they would have taken. `None` for a device.
-    pub counts: Option<Counts>,
 }
 
 /// A disk on a chip. Each chip is open once in a process; its clones and media share it, and the last of them closes it.
@@ -112,7 +78,7 @@ impl FlashDisk {
         let mut all = lock(&OPEN);
         let identity = Identity::of(&place.path).map_err(|error| failed(&error.to_string()))?;
         if let Some(open) = find(&mut all, identity) {
-            check(Some(open.disk))?;
+            check(Some(open.disk()))?;
             return Ok(Self { open });
         }
         let mut chip = Chip::open(place)?;
@@ -126,12 +92,9 @@ impl FlashDisk {
         all: &mut Vec<(Identity, Weak<Open>)>,
         identity: Identity,
         place: &FlashPlace,
-        mut flash: Flash<Chip>,
+        flash: Flash<Chip>,
     ) -> Self {
-        let (disk, size, geometry) = (flash.disk(), flash.size(), flash.nand().geometry());
-        let name = place.stored().to_string();
-        let open =
-            Arc::new(Open { flash: Mutex::new(State { flash, lost: None }), name, disk, size, geometry });
+        let open = Arc::new(Open::new(flash, place.stored().to_string()));
         all.push((identity, Arc::downgrade(&open)));
         Self { open }
     }
@@ -153,7 +116,7 @@ impl FlashDisk {
     /// Bytes of the disk.
     #[must_use]
     pub fn size(&self) -> u64 {
-        self.open.size
+        self.open.size()
     }
 
     /// The part of the disk in `extent` as a medium.
@@ -166,7 +129,7 @@ impl FlashDisk {
         let is_whole = extent.start.0.is_multiple_of(unit) && extent.len.is_multiple_of(unit);
         assert!(is_whole, "a part of a disk has whole units");
         assert!(
-            Extent::<Pos>::within(extent.start.0, extent.len, self.open.size).is_some(),
+            Extent::<Pos>::within(extent.start.0, extent.len, self.open.size()).is_some(),
             "a part lies on its disk"
         );
         FlashMedium::new(Arc::clone(&self.open), extent)
@@ -184,66 +147,6 @@ impl FlashDisk {
     /// [`MediumError`].
     pub fn scrub(&self, pages: u32) -> Result<(), MediumError> {
         self.open.with("scrubbing", |flash| flash.scrub(pages))
-    }
-}
-
-impl State {
-    /// Checks that no sync failed.
-    fn check_kept(&self) -> Result<(), MediumError> {
-        self.lost.clone().map_or(Ok(()), Err)
-    }
-}
-
-impl Open {
-    /// Does `act`, which may go on after a sync that failed.
-    pub(super) fn with<T>(
-        &self,
-        what: &str,
-        act: impl FnOnce(&mut Flash<Chip>) -> Result<T, FlashError>,
-    ) -> Result<T, MediumError> {
-        act(&mut lock(&self.flash).flash).map_err(|error| self.failed(what, &error))
-    }
-
-    /// Makes all that was written durable, unless an earlier attempt failed.
-    pub(super) fn sync(&self) -> Result<(), MediumError> {
-        let mut state = lock(&self.flash);
-        state.check_kept()?;
-        let synced = state.flash.sync().map_err(|error| error.message);
-        let saved = synced.and_then(|()| state.flash.nand().save_counts().map_err(|error| error.to_string()));
-        saved.map_err(|message| {
-            let message = format!("syncing {}: earlier writes may be lost: {message}", self.name);
-            let error = MediumError { kind: MediumErrorKind::Io, message };
-            state.lost = Some(error.clone());
-            error
-        })
-    }
-
-    /// Writes `from` at `pos`, durably, unless an earlier sync failed. A lack of space is no loss: the layer keeps what it could not write.
-    pub(super) fn write_durable(&self, what: &str, pos: Pos, from: &[u8]) -> Result<(), MediumError> {
-        let mut state = lock(&self.flash);
-        state.check_kept()?;
-        let written = state.flash.write(pos, from).and_then(|()| state.flash.sync());
-        written.map_err(|error| self.failed(what, &error))
-    }
-
-    fn failed(&self, what: &str, error: &FlashError) -> MediumError {
-        let kind = match error.kind {
-            FlashErrorKind::NoSpace => MediumErrorKind::NoSpace,
-            FlashErrorKind::Remains => MediumErrorKind::Remains,
-            FlashErrorKind::Unreadable | FlashErrorKind::Format | FlashErrorKind::Io => MediumErrorKind::Io,
-        };
-        MediumError { kind, message: format!("{what} {}: {}", self.name, error.message) }
-    }
-
-    pub(super) fn wear(&self) -> FlashWear {
-        let mut state = lock(&self.flash);
-        FlashWear {
-            disk_bytes: self.size,
-            chip_bytes: chip_bytes(self.geometry),
-            geometry: self.geometry,
-            wear: state.flash.wear(),
-            counts: state.flash.nand().counts(),
-        }
     }
 }
 

@@ -1,6 +1,6 @@
 //! A part of a disk on a chip as a medium.
 
-use super::disk::{FlashWear, Open};
+use super::open::{FlashWear, Open};
 use crate::host::media::SharedMedium;
 use quietus_core::base::units::{Extent, Pos};
 use quietus_core::media::medium::{Capabilities, Keep, Medium, MediumError};

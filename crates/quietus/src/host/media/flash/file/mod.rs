@@ -283,7 +283,7 @@ impl FileChip {
 impl Drop for FileChip {
     fn drop(&mut self) {
         if self.gone.is_none() {
-            // A drop has nobody to tell, and only the counts are lost.
+            // Only the latest counts are lost if this fails.
             let _ = self.save_counts();
         }
     }
