@@ -54,6 +54,16 @@ impl<N: Nand> Flash<N> {
         u64::from(self.map.len()) * UNIT_BYTES as u64
     }
 
+    /// The random bytes that name the disk.
+    pub fn disk(&self) -> DiskId {
+        self.disk
+    }
+
+    /// The chip, for what it does beside holding the disk.
+    pub fn nand(&mut self) -> &mut N {
+        &mut self.chip.nand
+    }
+
     /// Gives the chip back. Writes since the last [`Flash::sync`] are lost.
     pub fn into_nand(self) -> N {
         self.chip.nand

@@ -12,8 +12,9 @@
 //! | how blocks are chosen, collected, levelled, retired | `flash::{space,collect,wipe}` |
 //! | how content is destroyed | `flash::{erase,clear}` |
 //!
-//! There is no driver of a real chip, no [`Medium`](quietus_core::media::medium::Medium) above a disk, and no root of keys on the chip. Spare areas are not used. A cut of the
-//! power is taken to harm only the page that is programmed, or the block that is erased: so it is with one bit a cell, or in the single-bit mode of other chips.
+//! Drivers of real chips, and a [`Medium`](quietus_core::media::medium::Medium) above a disk, lie in the program's `host::media::flash`. There is no
+//! root of keys on the chip. Spare areas are not used. A cut of the power is taken to harm only the page that is programmed, or the block that
+//! is erased: so it is with one bit a cell, or in the single-bit mode of other chips.
 //! Content that waits for a sync lies in memory that is not wiped.
 //!
 //! This crate has no clock, no thread and no entropy of its own.

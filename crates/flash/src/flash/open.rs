@@ -8,7 +8,7 @@
 //! first blank blocks of the chip are taken.
 
 use super::Flash;
-use super::scan::{FoundBlock, FoundRun, Scan};
+use super::scan::{FoundBlock, FoundRun, Scan, find_identity};
 use super::space::{Space, Stream};
 use crate::access::Access;
 use crate::blocks::{Blocks, Info, State};
@@ -60,6 +60,16 @@ impl<N: Nand> Flash<N> {
         flash.begin_session(&end)?;
         flash.settle_blocks()?;
         Ok(flash)
+    }
+
+    /// The disk on `nand`, which does not change; `None` if the chip has no disk of this version.
+    ///
+    /// # Errors
+    /// [`FlashErrorKind::Format`] if the pages do not suit; [`FlashErrorKind::Io`].
+    pub fn peek(nand: &mut N) -> Result<Option<DiskId>, FlashError> {
+        let layout = layout(nand)?;
+        let found = find_identity(&mut Access::new(nand, layout), layout.geometry)?;
+        Ok(found.map(|(disk, _)| disk))
     }
 
     /// Leaves a gap in the sequences, in which all runs are that this start does not find.

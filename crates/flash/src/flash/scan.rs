@@ -156,6 +156,18 @@ impl Scan {
 
 /// The disk that the first whole header names, and its number of units.
 fn identity<N: Nand>(chip: &mut Access<N>, geometry: Geometry) -> Result<(DiskId, u32), FlashError> {
+    find_identity(chip, geometry)?.ok_or_else(|| {
+        let message =
+            "cannot open the flash chip: no block has a header of a disk of this version; format the chip";
+        FlashError::new(FlashErrorKind::Format, message)
+    })
+}
+
+/// As [`identity`]; `None` if no block has a header.
+pub(super) fn find_identity<N: Nand>(
+    chip: &mut Access<N>,
+    geometry: Geometry,
+) -> Result<Option<(DiskId, u32)>, FlashError> {
     for block in (0..geometry.blocks).map(EraseBlock) {
         let page = geometry.page(block, 0);
         if chip.nand.is_bad(block)? {
@@ -163,10 +175,8 @@ fn identity<N: Nand>(chip: &mut Access<N>, geometry: Geometry) -> Result<(DiskId
         }
         let header = chip.content(page)?.and_then(|bytes| Header::from_bytes(bytes, geometry, page));
         if let Some((disk, header)) = header {
-            return Ok((disk, header.units));
+            return Ok(Some((disk, header.units)));
         }
     }
-    let message =
-        "cannot open the flash chip: no block has a header of a disk of this version; format the chip";
-    Err(FlashError::new(FlashErrorKind::Format, message))
+    Ok(None)
 }

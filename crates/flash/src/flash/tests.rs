@@ -28,6 +28,19 @@ fn read(flash: &mut Flash<MemoryChip>, unit: u64) -> Result<Vec<u8>, FlashErrorK
 }
 
 #[test]
+fn the_disk_on_a_chip_is_known_before_it_is_opened() {
+    let geometry = geometry(2048, 16);
+    let mut blank = MemoryChip::new(geometry, SLC, Nature::default(), 1);
+    assert_eq!(Flash::peek(&mut blank), Ok(None));
+    let flash = new(geometry);
+    assert_eq!(flash.disk(), DISK);
+    let mut chip = flash.into_nand();
+    let before = chip.counts();
+    assert_eq!(Flash::peek(&mut chip), Ok(Some(DISK)));
+    assert_eq!((chip.counts().programs, chip.counts().erases), (before.programs, before.erases));
+}
+
+#[test]
 fn content_survives_a_start_if_it_was_synced() {
     for (page_bytes, block_pages) in GEOMETRIES {
         let mut flash = new(geometry(page_bytes, block_pages));

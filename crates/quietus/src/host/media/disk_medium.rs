@@ -1,12 +1,13 @@
 //! A medium of a disk, of whatever kind.
 
+use super::flash::FlashMedium;
 use super::root::{MemoryMedium, MtdMedium, RootKind, TpmMedium, Wear};
 use super::{FileMedium, SharedMedium, Way};
 use quietus_core::base::units::{Extent, Pos};
-use quietus_core::media::medium::{Capabilities, Medium, MediumError};
+use quietus_core::media::medium::{Capabilities, Keep, Medium, MediumError};
 use std::io::{self, IoSliceMut};
 
-/// A medium of a disk. All but the root are files and devices.
+/// A medium of a disk. Those of a disk on raw NAND flash are parts of it; otherwise all but the root are files and devices.
 #[derive(Debug)]
 pub enum DiskMedium {
     /// A file or block device.
@@ -17,6 +18,8 @@ pub enum DiskMedium {
     Mtd(Box<MtdMedium>),
     /// Memory.
     Memory(MemoryMedium),
+    /// A part of a disk on raw NAND flash.
+    Flash(FlashMedium),
 }
 
 /// The same for each kind.
@@ -27,6 +30,7 @@ macro_rules! each {
             DiskMedium::Tpm($it) => $act,
             DiskMedium::Mtd($it) => $act,
             DiskMedium::Memory($it) => $act,
+            DiskMedium::Flash($it) => $act,
         }
     };
 }
@@ -63,7 +67,7 @@ impl DiskMedium {
     pub fn keep(&self) {
         match self {
             Self::Tpm(medium) => medium.keep(),
-            Self::File(_) | Self::Mtd(_) | Self::Memory(_) => {}
+            Self::File(_) | Self::Mtd(_) | Self::Memory(_) | Self::Flash(_) => {}
         }
     }
 
@@ -72,7 +76,7 @@ impl DiskMedium {
     pub fn as_file(&self) -> Option<&FileMedium> {
         match self {
             Self::File(medium) => Some(medium),
-            Self::Tpm(_) | Self::Mtd(_) | Self::Memory(_) => None,
+            Self::Tpm(_) | Self::Mtd(_) | Self::Memory(_) | Self::Flash(_) => None,
         }
     }
 
@@ -82,7 +86,7 @@ impl DiskMedium {
         match self {
             Self::Tpm(_) => Wear::of_tpm(passes),
             Self::Mtd(medium) => medium.wear(),
-            Self::File(_) | Self::Memory(_) => Wear::None,
+            Self::File(_) | Self::Memory(_) | Self::Flash(_) => Wear::None,
         }
     }
 
@@ -121,6 +125,12 @@ impl From<FileMedium> for DiskMedium {
     }
 }
 
+impl From<FlashMedium> for DiskMedium {
+    fn from(medium: FlashMedium) -> Self {
+        Self::Flash(medium)
+    }
+}
+
 impl Medium for DiskMedium {
     fn size(&self) -> u64 {
         each!(self, it => it.size())
@@ -152,6 +162,10 @@ impl Medium for DiskMedium {
 
     fn zero(&self, extent: Extent<Pos>) -> Result<(), MediumError> {
         each!(self, it => it.zero(extent))
+    }
+
+    fn erase(&self, extents: &[Extent<Pos>], keep: Keep) -> Result<(), MediumError> {
+        each!(self, it => it.erase(extents, keep))
     }
 
     fn clear(&self, extent: Extent<Pos>) -> Result<(), MediumError> {

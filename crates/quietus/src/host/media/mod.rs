@@ -21,7 +21,9 @@
 mod allocated;
 mod direct;
 mod disk_medium;
+pub mod flash;
 mod identity;
+mod mtd_device;
 mod probe;
 pub mod root;
 mod shadow;

@@ -1,23 +1,17 @@
 //! NOR flash as the kernel's MTD devices have it (`include/uapi/mtd/mtd-abi.h`).
 
 use super::log::{BLOCKS, Chip, Geometry};
-use rustix::fs::FlockOperation;
-use rustix::ioctl::{Getter, Opcode, Setter, ioctl, opcode};
+use crate::host::media::mtd_device::{
+    self, Info, MTD_MLCNANDFLASH, MTD_NANDFLASH, MTD_NORFLASH, MTD_RAM, MTD_WRITEABLE,
+};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::fmt;
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
-const MEMGETINFO: Opcode = opcode::read::<Info>(b'M', 1);
-const MEMERASE64: Opcode = opcode::write::<Erase>(b'M', 20);
-const MTD_RAM: u8 = 1;
-const MTD_NORFLASH: u8 = 3;
-const MTD_NANDFLASH: u8 = 4;
-const MTD_MLCNANDFLASH: u8 = 8;
-const MTD_WRITEABLE: u32 = 0x400;
 /// Single bits can be cleared, also of bytes that were programmed before.
 const MTD_BIT_WRITEABLE: u32 = 0x800;
 /// Longest block: two of them are in memory at a start.
@@ -27,62 +21,35 @@ const RECORDS_MIN: usize = 8;
 /// Most devices that are listed.
 const DEVICES_MAX: usize = 64;
 
-/// `struct mtd_info_user`.
-#[repr(C)]
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-struct Info {
-    kind: u8,
-    flags: u32,
-    size: u32,
-    erasesize: u32,
-    writesize: u32,
-    oobsize: u32,
-    padding: u64,
-}
-
-const _: () = assert!(size_of::<Info>() == 32);
-
-/// `struct erase_info_user64`.
-#[repr(C)]
-#[derive(Clone, Copy, Debug)]
-struct Erase {
-    start: u64,
-    length: u64,
-}
-
-const _: () = assert!(size_of::<Erase>() == 16);
-
-impl Info {
-    /// The sizes, if a root can lie on such a device.
-    fn geometry(&self) -> Result<Geometry, String> {
-        let Self { kind, flags, size, erasesize, writesize, .. } = *self;
-        if !matches!(kind, MTD_NORFLASH | MTD_RAM) {
-            let what = match kind {
-                MTD_NANDFLASH | MTD_MLCNANDFLASH => "raw NAND flash".to_string(),
-                _ => format!("an MTD device of type {kind}"),
-            };
-            return Err(format!("{what}; a root needs NOR flash"));
-        }
-        if flags & MTD_WRITEABLE == 0 {
-            return Err("the device cannot be written to; use one that can".into());
-        }
-        if erasesize > BLOCK_BYTES_MAX || u64::from(size) < BLOCKS as u64 * u64::from(erasesize) {
-            return Err(format!(
-                "{size} bytes in blocks of {erasesize}; a root needs {BLOCKS} blocks of at most {BLOCK_BYTES_MAX} bytes"
-            ));
-        }
-        let geometry = Geometry {
-            block_bytes: erasesize as usize,
-            write_bytes: writesize.max(1) as usize,
-            clears_bits: clears_bits(writesize.into(), flags.into()),
+/// The sizes, if a root can lie on such a device.
+fn geometry(info: &Info) -> Result<Geometry, String> {
+    let Info { kind, flags, size, erasesize, writesize, .. } = *info;
+    if !matches!(kind, MTD_NORFLASH | MTD_RAM) {
+        let what = match kind {
+            MTD_NANDFLASH | MTD_MLCNANDFLASH => "raw NAND flash".to_string(),
+            _ => format!("an MTD device of type {kind}"),
         };
-        if geometry.records() < RECORDS_MIN {
-            return Err(format!(
-                "blocks of {erasesize} bytes, programmed in units of {writesize}, have no room for {RECORDS_MIN} records"
-            ));
-        }
-        Ok(geometry)
+        return Err(format!("{what}; a root needs NOR flash"));
     }
+    if flags & MTD_WRITEABLE == 0 {
+        return Err("the device cannot be written to; use one that can".into());
+    }
+    if erasesize > BLOCK_BYTES_MAX || u64::from(size) < BLOCKS as u64 * u64::from(erasesize) {
+        return Err(format!(
+            "{size} bytes in blocks of {erasesize}; a root needs {BLOCKS} blocks of at most {BLOCK_BYTES_MAX} bytes"
+        ));
+    }
+    let geometry = Geometry {
+        block_bytes: erasesize as usize,
+        write_bytes: writesize.max(1) as usize,
+        clears_bits: clears_bits(writesize.into(), flags.into()),
+    };
+    if geometry.records() < RECORDS_MIN {
+        return Err(format!(
+            "blocks of {erasesize} bytes, programmed in units of {writesize}, have no room for {RECORDS_MIN} records"
+        ));
+    }
+    Ok(geometry)
 }
 
 /// Whether a device with these facts can program zeros over what was programmed.
@@ -99,24 +66,8 @@ pub(super) struct Mtd {
 
 impl Mtd {
     pub(super) fn open(path: &Path, read_only: bool) -> io::Result<Self> {
-        let file = OpenOptions::new().read(true).write(!read_only).open(path);
-        let file = file.map_err(|error| match error.kind() {
-            io::ErrorKind::NotFound => io::Error::other(
-                "the host has no such device; name one that exists (`quietus doctor` shows it)",
-            ),
-            io::ErrorKind::PermissionDenied if !read_only => io::Error::other(
-                "the device cannot be written to, at all or by this user; run as root, and do not name a read-only node, such as /dev/mtd3ro",
-            ),
-            _ => error,
-        })?;
-        let exclusive = FlockOperation::NonBlockingLockExclusive;
-        let how = if read_only { FlockOperation::NonBlockingLockShared } else { exclusive };
-        rustix::fs::flock(&file, how)
-            .map_err(|_| io::Error::other("another process uses the device; stop it first"))?;
-        // SAFETY: MEMGETINFO fills a `struct mtd_info_user`, which `Info` is.
-        let info = unsafe { ioctl(&file, Getter::<MEMGETINFO, Info>::new()) };
-        let info = info.map_err(|_| io::Error::other("not an MTD device; name one such as /dev/mtd3"))?;
-        let geometry = info.geometry().map_err(io::Error::other)?;
+        let (file, info) = mtd_device::open(path, read_only)?;
+        let geometry = geometry(&info).map_err(io::Error::other)?;
         Ok(Self { file, geometry })
     }
 
@@ -139,9 +90,7 @@ impl Chip for Mtd {
     }
 
     fn erase(&mut self, block: usize) -> io::Result<()> {
-        let erase = Erase { start: self.at(block, 0), length: self.geometry.block_bytes as u64 };
-        // SAFETY: MEMERASE64 reads a `struct erase_info_user64`, which `Erase` is.
-        Ok(unsafe { ioctl(&self.file, Setter::<MEMERASE64, Erase>::new(erase)) }?)
+        mtd_device::erase(&self.file, self.at(block, 0), self.geometry.block_bytes as u64)
     }
 }
 
@@ -243,14 +192,9 @@ mod tests {
     };
 
     #[test]
-    fn the_requests_have_the_numbers_of_the_kernel() {
-        assert_eq!((MEMGETINFO as u64, MEMERASE64 as u64), (0x8020_4d01, 0x4010_4d14));
-    }
-
-    #[test]
     fn a_device_that_cannot_hold_a_root_is_refused_with_what_is_wrong() {
-        let geometry = Geometry { block_bytes: 65536, write_bytes: 1, clears_bits: true };
-        assert_eq!(NOR.geometry(), Ok(geometry));
+        let expected = Geometry { block_bytes: 65536, write_bytes: 1, clears_bits: true };
+        assert_eq!(geometry(&NOR), Ok(expected));
         for (info, what) in [
             (Info { kind: 4, ..NOR }, "raw NAND flash; a root needs NOR flash"),
             (Info { kind: 6, ..NOR }, "type 6; a root needs NOR flash"),
@@ -260,7 +204,7 @@ mod tests {
             (Info { erasesize: 0, ..NOR }, "no room"),
             (Info { erasesize: 4096, writesize: 1024, ..NOR }, "no room"),
         ] {
-            let error = info.geometry().expect_err(what);
+            let error = geometry(&info).expect_err(what);
             assert!(error.contains(what), "{error}");
         }
     }
@@ -274,7 +218,7 @@ mod tests {
             (Info { writesize: 16, flags: 0x400, ..NOR }, false),
             (Info { kind: MTD_RAM, flags: 0x1c00, ..NOR }, true),
         ] {
-            assert_eq!(info.geometry().map(|it| it.clears_bits), Ok(clears_bits), "{info:?}");
+            assert_eq!(geometry(&info).map(|it| it.clears_bits), Ok(clears_bits), "{info:?}");
         }
     }
 

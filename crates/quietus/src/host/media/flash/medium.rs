@@ -1,0 +1,101 @@
+//! A part of a disk on a chip as a medium.
+
+use super::open::{FlashWear, Open};
+use crate::host::media::SharedMedium;
+use quietus_core::base::units::{Extent, Pos};
+use quietus_core::media::medium::{Capabilities, Keep, Medium, MediumError};
+use std::io::IoSliceMut;
+use std::sync::Arc;
+
+/// A part of a disk on raw NAND flash.
+#[derive(Clone, Debug)]
+pub struct FlashMedium {
+    open: Arc<Open>,
+    /// Where the part lies on the disk.
+    extent: Extent<Pos>,
+}
+
+impl FlashMedium {
+    pub(super) fn new(open: Arc<Open>, extent: Extent<Pos>) -> Self {
+        Self { open, extent }
+    }
+
+    /// How worn the chip is.
+    #[must_use]
+    pub fn wear(&self) -> FlashWear {
+        self.open.wear()
+    }
+
+    /// Where `len` bytes at `pos` of the part lie on the disk.
+    fn place(&self, pos: Pos, len: u64) -> Extent<Pos> {
+        let within = Extent::<Pos>::within(pos.0, len, self.extent.len);
+        let within = within.expect("requests lie within their part of the disk");
+        Extent::new(self.extent.start.0 + within.start.0, within.len)
+    }
+
+    fn act(act: &str, at: Extent<Pos>) -> String {
+        format!("{act} {} bytes at {} of", at.len, at.start.0)
+    }
+
+    /// Old content stays on the chip until it is erased.
+    fn trim(&self, act: &str, extent: Extent<Pos>) -> Result<(), MediumError> {
+        let at = self.place(extent.start, extent.len);
+        self.open.with(&Self::act(act, at), |flash| flash.trim(at))
+    }
+}
+
+impl Medium for FlashMedium {
+    fn size(&self) -> u64 {
+        self.extent.len
+    }
+
+    fn read(&self, pos: Pos, into: &mut [u8]) -> Result<(), MediumError> {
+        let at = self.place(pos, into.len() as u64);
+        self.open.with(&Self::act("reading", at), |flash| flash.read(at.start, into))
+    }
+
+    fn write(&self, pos: Pos, from: &[u8], durable: bool) -> Result<(), MediumError> {
+        let at = self.place(pos, from.len() as u64);
+        let what = Self::act("writing", at);
+        if durable {
+            self.open.write_durable(&what, at.start, from)
+        } else {
+            self.open.with(&what, |flash| flash.write(at.start, from))
+        }
+    }
+
+    fn sync(&self) -> Result<(), MediumError> {
+        self.open.sync()
+    }
+
+    fn punch(&self, extent: Extent<Pos>) -> Result<(), MediumError> {
+        self.trim("punching", extent)
+    }
+
+    fn zero(&self, extent: Extent<Pos>) -> Result<(), MediumError> {
+        self.trim("zeroing", extent)
+    }
+
+    fn erase(&self, extents: &[Extent<Pos>], keep: Keep) -> Result<(), MediumError> {
+        let places: Vec<_> = extents.iter().map(|extent| self.place(extent.start, extent.len)).collect();
+        let bytes: u64 = places.iter().map(|extent| extent.len).sum();
+        let what = format!("erasing {bytes} bytes in {} extents of", places.len());
+        self.open.with(&what, |flash| flash.erase(&places, keep))
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        Capabilities { punch: true, erases: true }
+    }
+}
+
+impl SharedMedium for FlashMedium {
+    /// Every read may wait for the chip.
+    fn read_cached(&self, _: Pos, _: &mut [IoSliceMut<'_>]) -> Option<Result<(), MediumError>> {
+        None
+    }
+
+    /// A chip does not change behind the back of its one process; a failure of it is remembered by the layer.
+    fn check_whole(&self) -> Result<(), MediumError> {
+        Ok(())
+    }
+}

@@ -1,0 +1,118 @@
+//! An open chip, which threads share.
+
+use super::chip::Chip;
+use super::kinds::chip_bytes;
+use crate::base::lock::lock;
+use quietus_core::base::units::Pos;
+use quietus_core::media::medium::{MediumError, MediumErrorKind};
+use quietus_flash::chip::timing::Counts;
+use quietus_flash::{DiskId, Flash, FlashError, FlashErrorKind, Geometry, Nand, Wear};
+use std::sync::Mutex;
+
+/// A disk on an open chip.
+#[derive(Debug)]
+pub(super) struct Open {
+    flash: Mutex<State>,
+    /// The name in messages.
+    name: String,
+    disk: DiskId,
+    /// Bytes of the disk.
+    size: u64,
+    geometry: Geometry,
+}
+
+#[derive(Debug)]
+struct State {
+    flash: Flash<Chip>,
+    /// Why what was written may not be durable: nothing becomes durable from then on.
+    lost: Option<MediumError>,
+}
+
+/// How worn a chip is, and what was done with it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct FlashWear {
+    /// Bytes of the disk.
+    pub disk_bytes: u64,
+    /// Bytes of all pages of the chip, without spare areas.
+    pub chip_bytes: u64,
+    /// The shape of the chip.
+    pub geometry: Geometry,
+    /// How worn its blocks are.
+    pub wear: Wear,
+    /// The operations of a file since its chip was made, and how long they would have taken. `None` for a device.
+    pub counts: Option<Counts>,
+}
+
+impl State {
+    /// Checks that no sync failed.
+    fn check_kept(&self) -> Result<(), MediumError> {
+        self.lost.clone().map_or(Ok(()), Err)
+    }
+}
+
+impl Open {
+    /// The disk on a chip, which messages call `name`.
+    pub(super) fn new(mut flash: Flash<Chip>, name: String) -> Self {
+        let (disk, size, geometry) = (flash.disk(), flash.size(), flash.nand().geometry());
+        Self { flash: Mutex::new(State { flash, lost: None }), name, disk, size, geometry }
+    }
+
+    pub(super) fn disk(&self) -> DiskId {
+        self.disk
+    }
+
+    pub(super) fn size(&self) -> u64 {
+        self.size
+    }
+
+    /// Does `act`, which may go on after a sync that failed.
+    pub(super) fn with<T>(
+        &self,
+        what: &str,
+        act: impl FnOnce(&mut Flash<Chip>) -> Result<T, FlashError>,
+    ) -> Result<T, MediumError> {
+        act(&mut lock(&self.flash).flash).map_err(|error| self.failed(what, &error))
+    }
+
+    /// Makes all that was written durable, unless an earlier attempt failed.
+    pub(super) fn sync(&self) -> Result<(), MediumError> {
+        let mut state = lock(&self.flash);
+        state.check_kept()?;
+        let synced = state.flash.sync().map_err(|error| error.message);
+        let saved = synced.and_then(|()| state.flash.nand().save_counts().map_err(|error| error.to_string()));
+        saved.map_err(|message| {
+            let message = format!("syncing {}: earlier writes may be lost: {message}", self.name);
+            let error = MediumError { kind: MediumErrorKind::Io, message };
+            state.lost = Some(error.clone());
+            error
+        })
+    }
+
+    /// Writes `from` at `pos`, durably, unless an earlier sync failed. A lack of space is no loss: the layer keeps what it could not write.
+    pub(super) fn write_durable(&self, what: &str, pos: Pos, from: &[u8]) -> Result<(), MediumError> {
+        let mut state = lock(&self.flash);
+        state.check_kept()?;
+        let written = state.flash.write(pos, from).and_then(|()| state.flash.sync());
+        written.map_err(|error| self.failed(what, &error))
+    }
+
+    fn failed(&self, what: &str, error: &FlashError) -> MediumError {
+        let kind = match error.kind {
+            FlashErrorKind::NoSpace => MediumErrorKind::NoSpace,
+            FlashErrorKind::Remains => MediumErrorKind::Remains,
+            FlashErrorKind::Unreadable | FlashErrorKind::Format | FlashErrorKind::Io => MediumErrorKind::Io,
+        };
+        MediumError { kind, message: format!("{what} {}: {}", self.name, error.message) }
+    }
+
+    pub(super) fn wear(&self) -> FlashWear {
+        let mut state = lock(&self.flash);
+        FlashWear {
+            disk_bytes: self.size,
+            chip_bytes: chip_bytes(self.geometry),
+            geometry: self.geometry,
+            wear: state.flash.wear(),
+            counts: state.flash.nand().counts(),
+        }
+    }
+}
