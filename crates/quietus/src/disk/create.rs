@@ -9,6 +9,7 @@ use crate::base::naming;
 use crate::host::directory::{
     Access, DirectoryErrorKind, Draft, Plan, lock_storage, make_key, parent_of, replace, sync_dir, write_new,
 };
+use crate::host::media::flash::{FlashDisk, FlashPlace};
 use crate::host::media::root::RootKind;
 use crate::host::paths;
 use quietus_core::base::units::{Addr, Extent};
@@ -52,6 +53,8 @@ struct Beginning {
     held: Option<Extent<Addr>>,
     /// Extent that lies on the medium and belongs to no file system.
     dead: Option<Extent<Addr>>,
+    /// The chip on which the disk lies, open until the disk is made.
+    chip: Option<FlashDisk>,
 }
 
 impl DiskDir {
@@ -89,12 +92,27 @@ impl DiskDir {
     ) -> Result<DiskToml, DiskError> {
         check(options).and_then(|()| check_name(path)).map_err(|kind| kind.at(path))?;
         check_paths(path, options)?;
-        let mut draft = Draft::begin(path, PLAN)?;
-        let toml = build(&mut draft, options, step)?;
-        fill(draft.dir(), step).inspect_err(|_| super::sealed::discard_root(&toml))?;
-        draft.keep(path)?;
-        Ok(toml)
+        let chip = new_chip(options);
+        let made = || {
+            let mut draft = Draft::begin(path, PLAN)?;
+            let toml = build(&mut draft, options, step)?;
+            fill(draft.dir(), step).inspect_err(|_| super::sealed::discard_root(&toml))?;
+            draft.keep(path)?;
+            Ok(toml)
+        };
+        made().inspect_err(|_| {
+            if let Some(chip) = chip {
+                // No disk needs it, and it was not there before.
+                let _ = std::fs::remove_file(chip);
+            }
+        })
     }
+}
+
+/// The file that a creation with these options makes as a flash chip.
+fn new_chip(options: &CreateOptions) -> Option<PathBuf> {
+    let place = FlashPlace::of(options.medium.as_deref()?)?.ok()?;
+    Some(place.path).filter(|path| std::fs::symlink_metadata(path).is_err())
 }
 
 /// Refuses a directory whose name cannot be that of a disk.
@@ -108,6 +126,7 @@ fn check(options: &CreateOptions) -> Result<(), DiskErrorKind> {
     let (is_overlay, keeps) = (options.store == StoreKind::Overlay, options.store.keeps_versions());
     let (is_sealed, has_root) = (options.store == StoreKind::Sealed, options.store.has_root());
     let wanted = &options.versions;
+    let is_on_chip = options.medium.as_deref().is_some_and(|path| FlashPlace::of(path).is_some());
     let of_versions = [wanted.seal.is_some(), wanted.epoch.is_some(), wanted.retention.is_some()];
     let what = match options {
         _ if is_overlay && options.base.is_none() => "--base is missing; name the image below the overlay",
@@ -154,6 +173,15 @@ fn check(options: &CreateOptions) -> Result<(), DiskErrorKind> {
             "--from cannot be used with --root memory, whose disk is empty at each start of its server; leave out --from, and \
              copy the image in over NBD"
         }
+        _ if is_on_chip && !is_sealed && options.store != StoreKind::InPlace => {
+            "--medium nand: needs --store in-place or sealed; choose one of them"
+        }
+        _ if is_on_chip && options.adopt => {
+            "--adopt cannot be used with a flash chip, which is erased; create the disk with --medium, and copy the image in"
+        }
+        _ if !is_on_chip && wanted.root_kind() == Ok(Some(RootKind::Chip)) => {
+            "--root nand needs a disk on a flash chip; name the chip, such as --medium nand:/dev/mtd4"
+        }
         _ if wanted.no_credential && wanted.source.is_some() => {
             "--no-credential cannot be used with a credential; leave one of them out"
         }
@@ -179,6 +207,7 @@ fn check_paths(path: &Path, options: &CreateOptions) -> Result<(), DiskError> {
     let home = parent_of(path);
     match options.medium.as_deref() {
         Some(image) if options.adopt => paths::check_adopted("--adopt", image, home)?,
+        Some(chip) if FlashPlace::of(chip).is_some() => {}
         Some(medium) => {
             let found = paths::check_new_medium("--medium", medium, home)?;
             if found == paths::Kind::BlockDevice && options.store.keeps_versions() {
@@ -204,15 +233,15 @@ fn build(draft: &mut Draft, options: &CreateOptions, step: Step<'_>) -> Result<D
         StoreKind::InPlace => in_place(draft, options)?,
         StoreKind::Overlay => overlay(draft, options, step)?,
         StoreKind::Versions => {
-            Beginning { toml: super::versions::make(draft, options)?, held: None, dead: None }
+            Beginning { toml: super::versions::make(draft, options)?, held: None, dead: None, chip: None }
         }
         StoreKind::Sealed => {
-            let (toml, dead) = super::sealed::make(draft, options)?;
-            Beginning { toml, held: None, dead }
+            let (toml, dead, chip) = super::sealed::make(draft, options)?;
+            Beginning { toml, held: None, dead, chip }
         }
     };
     let dir = draft.dir();
-    let toml = beginning.toml;
+    let (toml, _chip) = (beginning.toml, beginning.chip);
     let io = |act| move |error| DirectoryErrorKind::Io(act).of(dir, error);
     let view = make_journal(dir, &toml, beginning.held, beginning.dead)?;
     make_key(dir).map_err(io("make the key"))?;
@@ -233,7 +262,7 @@ pub(super) fn make_journal(
     dead: Option<Extent<Addr>>,
 ) -> Result<Checkpoint, DiskError> {
     let shape = Shape::of_disk(toml.size_bytes);
-    let journal = toml.store.make(dir, MediumId::Journal, shape.bytes())?;
+    let journal = toml.make(dir, MediumId::Journal, shape.bytes())?;
     let formatted = Volume::format(&journal, shape, *toml.uuid.as_bytes(), held, dead);
     let failed = |error| DirectoryErrorKind::Io("make the journal").of(dir, io::Error::other(error));
     Ok(formatted.map_err(failed)?)
@@ -242,25 +271,25 @@ pub(super) fn make_journal(
 fn in_place(draft: &mut Draft, options: &CreateOptions) -> Result<Beginning, DiskError> {
     let toml = DiskToml::in_place(options)?;
     let foreign = options.medium.as_deref().filter(|path| path.exists());
-    match foreign {
-        Some(path) => drop(lock_storage(path, Access::ReadWrite)?),
-        None => toml.make_medium(draft, toml.size_bytes)?,
-    }
+    let chip = match foreign {
+        Some(path) => lock_storage(path, Access::ReadWrite).map(|_| None)?,
+        None => toml.make_medium(draft, options, toml.size_bytes)?,
+    };
     let whole = Extent::new(0, toml.size_bytes);
     // Content of a device that is not adopted is dead already. For adopted content, the first start
     // finds out which parts hold data.
     let held = options.adopt.then_some(whole);
     let dead = (foreign.is_some() && !options.adopt).then_some(whole);
-    Ok(Beginning { toml, held, dead })
+    Ok(Beginning { toml, held, dead, chip })
 }
 
 fn overlay(draft: &mut Draft, options: &CreateOptions, step: Step<'_>) -> Result<Beginning, DiskError> {
     let image = options.base.as_deref().unwrap_or(Path::new(""));
     let toml = DiskToml::overlay(options, settle_base(draft.dir(), image, BASE_RAW, step)?)?;
     let dir = draft.dir();
-    toml.store.make(dir, MediumId::Data, 0)?;
-    let map = toml.store.make(dir, MediumId::Map, map_bytes(toml.size_bytes))?;
+    toml.make(dir, MediumId::Data, 0)?;
+    let map = toml.make(dir, MediumId::Map, map_bytes(toml.size_bytes))?;
     let formatted = format_map(&map, *toml.uuid.as_bytes(), toml.size_bytes);
     formatted.map_err(|error| DirectoryErrorKind::Io("make the map").of(dir, io::Error::other(error)))?;
-    Ok(Beginning { toml, held: None, dead: None })
+    Ok(Beginning { toml, held: None, dead: None, chip: None })
 }

@@ -3,14 +3,17 @@
 //! Opening, locking, checking and accounting go through these tables. A medium that a store gains is a
 //! row here, and a name in [`MediumId`].
 
+use super::config::CreateOptions;
 use super::config::names::{BASE_RAW, DATA_FILE, KEYTREE_FILE, ROOT_FILE, STUBS_FILE};
 use super::{DiskDir, DiskError, DiskErrorKind, DiskToml, StoreKind};
 use crate::host::directory::{
     Access, DirectoryError, DirectoryErrorKind, Draft, lock_storage, make_file, opened,
 };
 use crate::host::guarantees::{Holds, Part};
+use crate::host::media::flash::{FlashDisk, FlashPlace};
 use crate::host::media::root::RootKind;
 use crate::host::media::{DiskMedium, FileMedium};
+use quietus_core::base::units::{Extent, Pos};
 use quietus_core::media::{MediaTable, MediumId};
 use std::collections::HashMap;
 use std::fs::File;
@@ -160,20 +163,14 @@ impl StoreKind {
             Self::Sealed => SEALED,
         }
     }
-
-    /// Makes the medium `id` of a new disk in `dir`, as a file of `bytes` bytes.
-    pub(super) fn make(self, dir: &Path, id: MediumId, bytes: u64) -> Result<FileMedium, DiskError> {
-        let row = self.media().iter().find(|row| row.id == id).expect("a disk is made of its store's media");
-        let made = make_file(dir, row.file, bytes);
-        let path =
-            made.map_err(|error| DirectoryErrorKind::Io("make the file").of(&dir.join(row.file), error))?;
-        Ok(opened(&path, row.title, row.open_file(&path, Access::ReadWrite))?)
-    }
 }
 
 impl MediumRow {
     /// The path of the medium of the disk in `dir` that `toml` describes.
     pub(crate) fn path(&self, toml: &DiskToml, dir: &Path) -> PathBuf {
+        if toml.part_of_chip(self.id).is_some() {
+            return toml.medium.path.clone();
+        }
         let place = (self.elsewhere)(toml).unwrap_or(Path::new(self.file));
         // A root that is neither file nor device has its name for a path.
         if self.is_file(place) { dir.join(place) } else { place.into() }
@@ -187,7 +184,8 @@ impl MediumRow {
     /// Whether the file of the disk in `dir` has a lock of its own, beside the directory's.
     pub(crate) fn is_locked(&self, toml: &DiskToml) -> bool {
         let place = (self.elsewhere)(toml).unwrap_or(Path::new(self.file));
-        matches!(self.opened, Opened::Locked | Opened::Growing | Opened::Root) && self.is_file(place)
+        let has_lock = matches!(self.opened, Opened::Locked | Opened::Growing | Opened::Root);
+        has_lock && self.is_file(place) && toml.part_of_chip(self.id).is_none()
     }
 
     /// Keeps other processes from what is at `path`, which is this medium.
@@ -205,8 +203,13 @@ impl MediumRow {
         self.opened != Opened::Shared
     }
 
-    /// Opens what is at `path`, which is this medium.
-    pub(super) fn open(&self, path: &Path, access: Access) -> Result<DiskMedium, DiskError> {
+    /// Opens this medium of the disk in `dir` that `toml` describes.
+    fn open(&self, toml: &DiskToml, dir: &Path, access: Access) -> Result<DiskMedium, DiskError> {
+        let path = &self.path(toml, dir);
+        if let Some(part) = toml.part_of_chip(self.id) {
+            let chip = toml.open_chip().map(|chip| chip.expect("what has a part of a chip lies on one"));
+            return Ok(DiskMedium::Flash(chip?.region(part)));
+        }
         if !self.is_file(path) {
             let root = RootKind::of(path).map_err(|what| DiskErrorKind::Invalid(what).at(path))?;
             let medium = DiskMedium::open_root(&root, access == Access::ReadOnly);
@@ -252,7 +255,7 @@ impl DiskDir {
     /// The file cannot be opened.
     pub fn open_medium(&self, id: MediumId) -> Result<Option<DiskMedium>, DiskError> {
         let row = self.own_media().find(|row| row.id == id);
-        row.map(|row| row.open(&row.path(&self.toml, self.path()), self.access())).transpose()
+        row.map(|row| row.open(&self.toml, self.path(), self.access())).transpose()
     }
 
     /// Opens all media that the disk has for itself.
@@ -260,7 +263,9 @@ impl DiskDir {
     /// # Errors
     /// A file cannot be opened.
     pub(crate) fn open_media(&self) -> Result<MediaTable<Arc<DiskMedium>>, DiskError> {
-        let open = |row: &MediumRow| row.open(&row.path(&self.toml, self.path()), self.access());
+        // The media of a chip are opened once.
+        let _chip = self.toml.open_chip()?;
+        let open = |row: &MediumRow| row.open(&self.toml, self.path(), self.access());
         let media = self.own_media().map(|row| Ok((row.id, Arc::new(open(row)?))));
         let media = media.collect::<Result<HashMap<_, _>, DiskError>>()?;
         let [data, journal] = [MediumId::Data, MediumId::Journal]
@@ -271,18 +276,62 @@ impl DiskDir {
 
     /// The paths of the media whose space counts as the disk's.
     pub(super) fn counted(&self) -> impl Iterator<Item = PathBuf> {
-        let counted = self.media().iter().filter(|row| row.is_counted);
+        let is_counted = |row: &&MediumRow| row.is_counted && self.toml.part_of_chip(row.id).is_none();
+        let counted = self.media().iter().filter(is_counted);
         counted.map(|row| row.path(&self.toml, self.path()))
     }
 }
 
 impl DiskToml {
-    /// Makes the file of `bytes` bytes that the description names as the medium.
-    pub(super) fn make_medium(&self, draft: &mut Draft, bytes: u64) -> Result<(), DiskError> {
+    /// Where the medium `id` lies on the disk's flash chip; `None` if it does not.
+    pub(super) fn part_of_chip(&self, id: MediumId) -> Option<Extent<Pos>> {
+        self.flash.as_ref()?.extent(id)
+    }
+
+    /// Opens the flash chip of the disk, if the disk lies on one.
+    ///
+    /// # Errors
+    /// The chip cannot be opened, is in use, or holds another disk or none.
+    pub(crate) fn open_chip(&self) -> Result<Option<FlashDisk>, DiskError> {
+        let chip = self.chip().map(|place| FlashDisk::open(&place, *self.uuid.as_bytes()));
+        Ok(opened(&self.medium.path, "the medium", chip.transpose())?)
+    }
+
+    /// Makes the medium `id` of a new disk in `dir`, with `bytes` bytes: a file, or a part of a chip that is made already.
+    pub(super) fn make(&self, dir: &Path, id: MediumId, bytes: u64) -> Result<DiskMedium, DiskError> {
+        let row = self.store.media().iter().find(|row| row.id == id);
+        let row = row.expect("a disk is made of its store's media");
+        if let Some(part) = self.part_of_chip(id) {
+            assert!(part.len >= bytes, "a part of a chip has room for its medium");
+        } else {
+            let made = make_file(dir, row.file, bytes);
+            made.map_err(|error| DirectoryErrorKind::Io("make the file").of(&dir.join(row.file), error))?;
+        }
+        row.open(self, dir, Access::ReadWrite)
+    }
+
+    /// Makes what the description names as the medium: a file of `bytes` bytes, or the disk on the chip that `options` name. Returns
+    /// the chip, which is best kept open until the disk is made.
+    pub(super) fn make_medium(
+        &self,
+        draft: &mut Draft,
+        options: &CreateOptions,
+        bytes: u64,
+    ) -> Result<Option<FlashDisk>, DiskError> {
+        if let Some(flash) = &self.flash {
+            let wanted = options.medium.as_deref().and_then(FlashPlace::of).and_then(Result::ok);
+            let chip = self.chip().expect("a disk with this table lies on a chip");
+            // The path is absolute in the description alone, and the kind of a new chip is in the options alone.
+            let place = FlashPlace { path: chip.path, ..wanted.expect("the options name the chip") };
+            let made = FlashDisk::create(&place, *self.uuid.as_bytes(), flash.bytes(), false);
+            return made.map(Some).map_err(|error| {
+                DirectoryErrorKind::Io("make the medium").of(&self.medium.path, error).into()
+            });
+        }
         let made = draft.make_file(&self.medium.path, bytes);
         let failed =
             |error| DirectoryErrorKind::Io("make the medium").of(&self.medium_path(draft.dir()), error);
-        made.map(drop).map_err(|error| failed(error).into())
+        made.map(|_| None).map_err(|error| failed(error).into())
     }
 
     /// The parts of the disk in `dir`: what each holds, and where it lies.

@@ -48,7 +48,7 @@ fn wear(root: Option<&RootKind>, policy: &str) -> Wear {
     match root {
         Some(RootKind::Tpm(_)) => Wear::of_tpm(passes(policy)),
         Some(RootKind::Mtd(device)) => MtdMedium::wear_of(device).unwrap_or(Wear::None),
-        Some(RootKind::Memory | RootKind::Path(_)) | None => Wear::None,
+        Some(RootKind::Memory | RootKind::Chip | RootKind::Path(_)) | None => Wear::None,
     }
 }
 

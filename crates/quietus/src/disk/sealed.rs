@@ -8,6 +8,7 @@ use crate::base::locked::{forbid_core_dumps, keep_secrets};
 use crate::disk::keys::content::ContentKeys;
 use crate::host::directory::{Access, DirectoryErrorKind, Draft, lock_storage};
 use crate::host::media::DiskMedium;
+use crate::host::media::flash::FlashDisk;
 use crate::host::media::root::{RootKind, TpmMedium};
 use quietus_core::base::cell::Cells;
 use quietus_core::base::memory;
@@ -36,32 +37,36 @@ pub(super) fn content_keys(cipher: SectorCipher) -> ContentKeys {
     ContentKeys::Cipher(cipher)
 }
 
-/// Makes the files of a sealed disk; and says which addresses hold the content of a device that is not adopted, and so is dead.
+/// Makes the files of a sealed disk; and says which addresses hold the content of a device that is not adopted, and so is dead. Returns
+/// the flash chip, too, if the disk lies on one.
 pub(super) fn make(
     draft: &mut Draft,
     options: &CreateOptions,
-) -> Result<(DiskToml, Option<Extent<Addr>>), DiskError> {
+) -> Result<(DiskToml, Option<Extent<Addr>>, Option<FlashDisk>), DiskError> {
     let toml = DiskToml::sealed(options)?;
     let seal = toml.sealed.as_ref().expect("the store is sealed");
     if seal.credential {
         make_keys(draft.dir(), &toml, options)?;
     }
     let device = options.medium.as_deref().filter(|path| path.exists());
-    match device {
-        Some(path) => drop(lock_storage(path, Access::ReadWrite)?),
-        None => toml.make_medium(draft, toml.sealed_medium_bytes())?,
-    }
+    let chip = match device {
+        Some(path) => lock_storage(path, Access::ReadWrite).map(|_| None)?,
+        None => toml.make_medium(draft, options, toml.sealed_medium_bytes())?,
+    };
     let root = seal.root_kind().map_err(|error| DiskErrorKind::Usage(error).at(Path::new("--root")))?;
-    let (root, _lock) = make_root(draft, &root)?;
+    let (root, _lock) = match root {
+        RootKind::Chip => (toml.make(draft.dir(), MediumId::Root, sealed::ROOT_BYTES)?, None),
+        root => make_root(draft, &root)?,
+    };
     make_keytree(draft.dir(), &toml, &root)?;
     root.keep();
     let dead = device.map(|_| Extent::new(0, toml.size_bytes));
-    Ok((toml, dead))
+    Ok((toml, dead, chip))
 }
 
 /// Makes the key tree of the disk in `dir`, and in `root` the key that opens it.
 pub(super) fn make_keytree(dir: &Path, toml: &DiskToml, root: &DiskMedium) -> Result<(), DiskError> {
-    let map = toml.store.make(dir, MediumId::Map, sealed::map_bytes(toml.size_bytes))?;
+    let map = toml.make(dir, MediumId::Map, sealed::map_bytes(toml.size_bytes))?;
     let place = dir.join(KEYTREE_FILE);
     let failed = |error| DirectoryErrorKind::Io("make the key tree").of(&place, io::Error::other(error));
     // A flush may need the log, and must not fail because the host is full.

@@ -33,7 +33,7 @@ pub(super) fn make(draft: &mut Draft, options: &CreateOptions) -> Result<DiskTom
         }
         false => {}
     }
-    toml.make_medium(draft, 0)?;
+    toml.make_medium(draft, options, 0)?;
     make_index(draft.dir(), &toml)?;
     make_root(draft, *toml.uuid.as_bytes(), versions)?;
     make_stubs(draft, *toml.uuid.as_bytes(), versions)?;
@@ -45,7 +45,7 @@ pub(super) fn make(draft: &mut Draft, options: &CreateOptions) -> Result<DiskTom
 
 /// Makes the index with its first head: one without any would be a lost index, and not an empty disk.
 fn make_index(dir: &Path, toml: &DiskToml) -> Result<(), DiskError> {
-    let map = toml.store.make(dir, MediumId::Map, INDEX_HEAD_BYTES)?;
+    let map = toml.make(dir, MediumId::Map, INDEX_HEAD_BYTES)?;
     let failed =
         |error| DirectoryErrorKind::Io("make the index").of(&dir.join("map"), io::Error::other(error));
     let head = store::versions::format_index(*toml.uuid.as_bytes());

@@ -3,6 +3,7 @@
 //! A checksum covers everything that must never change, so that a flipped bit is seen;
 //! `[behaviour]` is for a person to edit, and is not covered.
 
+pub(super) mod flash;
 pub(super) mod names;
 pub(super) mod overlay;
 pub(super) mod sealed;
@@ -12,9 +13,11 @@ use super::{DiskError, DiskErrorKind};
 use crate::disk::keys::Source;
 use crate::host::directory::{DirectoryErrorKind, replace};
 use crate::host::guarantees::{self, DiskGuarantees};
+use crate::host::media::flash::FlashPlace;
 use crate::host::media::root::RootKind;
 use crate::host::paths::{Subject, absent};
 use clap::ValueEnum;
+use flash::FlashToml;
 use names::{DATA_FILE, ROOT_FILE, STUBS_FILE};
 use overlay::OverlayToml;
 use quietus_core::base::units::BLOCK_BYTES;
@@ -63,6 +66,9 @@ pub struct DiskToml {
     /// How content is sealed in its place.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sealed: Option<SealedToml>,
+    /// How the disk divides the flash chip on which it lies.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub flash: Option<FlashToml>,
     /// Behaviour, which may be edited while the disk is not served.
     pub behaviour: BehaviourToml,
 }
@@ -250,9 +256,10 @@ impl DiskToml {
     /// The description of a new sealed disk.
     pub(super) fn sealed(options: &CreateOptions) -> Result<Self, DiskError> {
         let (size_bytes, medium) = placed(options, BLOCK_BYTES)?;
-        let wanted = &options.versions;
+        let (wanted, is_on_chip) = (&options.versions, FlashPlace::of(&medium.path).is_some());
         let kind = wanted.root_kind().map_err(|error| DiskErrorKind::Usage(error).at(Path::new("--root")))?;
         let root = match kind {
+            None if is_on_chip => RootKind::Chip.to_string().into(),
             None => ROOT_FILE.into(),
             Some(RootKind::Path(path)) => absolute(&path)?,
             Some(elsewhere) => elsewhere.to_string().into(),
@@ -313,8 +320,9 @@ impl DiskToml {
             overlay,
             versions,
             sealed,
+            flash: None,
         };
-        let toml = toml.summed();
+        let toml = toml.with_flash().summed();
         toml.check().map_err(|kind| kind.at(Path::new("disk.toml")))?;
         Ok(toml)
     }
@@ -372,6 +380,7 @@ impl DiskToml {
         self.overlay.as_ref().map_or(Ok(()), |overlay| self.check_overlay(overlay))?;
         self.versions.as_ref().map_or(Ok(()), |versions| self.check_versions(versions))?;
         self.sealed.as_ref().map_or(Ok(()), |_| self.check_sealed())?;
+        self.check_flash()?;
         self.policy().map(drop)
     }
 
@@ -443,7 +452,7 @@ impl DiskToml {
     }
 
     pub(super) fn sum(&self) -> String {
-        let Self { version, uuid, size_bytes, store, medium, overlay, versions, sealed, .. } = self;
+        let Self { version, uuid, size_bytes, store, medium, overlay, versions, sealed, flash, .. } = self;
         let facts = (version, uuid, size_bytes, store, &medium.path, medium.adopted);
         let text = match (overlay, versions, sealed) {
             (Some(overlay), ..) => serde_json::to_string(&(facts, overlay.facts())),
@@ -451,7 +460,9 @@ impl DiskToml {
             (.., Some(sealed)) => serde_json::to_string(&(facts, sealed.facts())),
             (None, None, None) => serde_json::to_string(&facts),
         };
-        format!("crc32c:{:08x}", crc32c::crc32c(text.unwrap_or_default().as_bytes()))
+        let flash = flash.iter().filter_map(|it| serde_json::to_string(it).ok());
+        let text: String = text.into_iter().chain(flash).collect();
+        format!("crc32c:{:08x}", crc32c::crc32c(text.as_bytes()))
     }
 
     pub(super) fn config(&self, dir: &Path) -> Result<Config, DiskError> {
@@ -465,7 +476,7 @@ impl DiskToml {
     /// Path of the medium of the disk in `dir`.
     #[must_use]
     pub fn medium_path(&self, dir: &Path) -> PathBuf {
-        dir.join(&self.medium.path)
+        if self.flash.is_some() { self.medium.path.clone() } else { dir.join(&self.medium.path) }
     }
 
     /// The guarantees of this host for the disk in `dir`: for each part that may hold content.
@@ -508,6 +519,12 @@ fn unreadable(error: toml::de::Error) -> DiskErrorKind {
 
 /// The size of a disk whose byte n lies at byte n of its medium, and that medium, of which the disk uses whole units of `unit` bytes.
 fn placed(options: &CreateOptions, unit: u64) -> Result<(u64, MediumToml), DiskError> {
+    if let Some(place) = options.medium.as_deref().map(flash::chip).transpose()?.flatten() {
+        let root = options.versions.root_kind();
+        let has_root = matches!(root, Ok(None | Some(RootKind::Chip)));
+        let size_bytes = flash::size_on_chip(&place, options.store, has_root, options.size)?;
+        return Ok((size_bytes, MediumToml { path: place.stored().to_string().into(), adopted: false }));
+    }
     let here = Path::new("disk.toml");
     let foreign = options.medium.as_deref().filter(|path| path.exists());
     let found = foreign.map(size_of).transpose()?.map(|found| found / unit * unit);

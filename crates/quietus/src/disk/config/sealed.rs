@@ -33,6 +33,11 @@ impl SealedToml {
         RootKind::of(&self.root)
     }
 
+    /// Whether the root lies on the flash chip of the content.
+    pub(super) fn is_root_on_chip(&self) -> bool {
+        self.root_kind() == Ok(RootKind::Chip)
+    }
+
     /// Whether the root is in the memory of the server, so that all content ends with it.
     #[must_use]
     pub fn begins_anew(&self) -> bool {
@@ -53,7 +58,8 @@ impl DiskToml {
         if self.medium.adopted {
             return Err(invalid("field `medium.adopted` of a sealed disk is true; it must be false"));
         }
-        if !self.medium.path.is_absolute() && self.medium != MediumToml::own() {
+        let is_own = self.medium == MediumToml::own() || self.flash.is_some();
+        if !self.medium.path.is_absolute() && !is_own {
             return Err(invalid("field `medium.path` of a sealed disk must be `data` or an absolute path"));
         }
         Ok(())

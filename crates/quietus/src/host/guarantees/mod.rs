@@ -123,7 +123,7 @@ pub fn overwriting_mounts(roots: &Roots) -> Vec<PathBuf> {
 
 /// As [`inspect`], also of a root that is neither file nor device; a path that cannot be examined is a finding.
 fn inspect_or_doubt(path: &Path) -> Guarantees {
-    root::inspect_root(path).unwrap_or_else(|| {
+    root::inspect_chip(path).or_else(|| root::inspect_root(path)).unwrap_or_else(|| {
         inspect(path).unwrap_or_else(|error| {
             let unknown = vec![format!("cannot inspect it: {error}")];
             judge(Facts { path: path.into(), unknown, ..Facts::default() })

@@ -3,6 +3,7 @@
 use super::judge::level;
 use super::{Code, Facts, Finding, Guarantees, Level, Roots};
 use crate::base::locked;
+use crate::host::media::flash::FlashPlace;
 use crate::host::media::root::{MtdAbout, RootKind, TpmAbout, TpmMaker, TpmWay};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -58,11 +59,23 @@ fn in_memory(is_locked: Option<bool>) -> Finding {
     }
 }
 
+/// The guarantees of what lies on the raw flash chip that `path` names, if it names one. A file that stands for a chip is as good as a file.
+pub(super) fn inspect_chip(path: &Path) -> Option<Guarantees> {
+    let place = FlashPlace::of(path)?.ok()?;
+    if !place.is_device() {
+        return super::inspect(&place.path).ok();
+    }
+    let what = "raw NAND flash, whose blocks this disk erases itself".into();
+    let findings = vec![Code::NandFlash.found(&place.path.display().to_string(), what)];
+    let facts = Facts { path: path.into(), ..Facts::default() };
+    Some(Guarantees { level: level(&findings), findings, facts })
+}
+
 /// The guarantees of the root that `path` names, if that is neither a file nor a block device.
 pub(crate) fn inspect_root(path: &Path) -> Option<Guarantees> {
     let root = RootKind::of(path).ok().filter(|root| root.path().is_none())?;
     let finding = match &root {
-        RootKind::Path(_) => return None,
+        RootKind::Path(_) | RootKind::Chip => return None,
         RootKind::Tpm(place) => of_tpm(&place.way, &ask(&place.way)),
         RootKind::Mtd(device) => Code::NorFlash
             .found(&device.display().to_string(), "NOR flash, without a translation layer".into()),

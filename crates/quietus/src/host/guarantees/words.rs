@@ -170,6 +170,10 @@ codes! {
     NorFlash: Note,
         "Keys are programmed to zeros or erased where they lie, and read back",
         "";
+    /// Raw NAND flash.
+    NandFlash: Note,
+        "Dead content and all older copies of it are gone once their blocks are erased, and read back",
+        "";
     /// The root lies in memory.
     MemoryRoot: Note,
         "All content is lost when the server stops",
@@ -219,6 +223,7 @@ impl Finding {
             | Code::UnknownMapping
             | Code::MagneticDisk
             | Code::NorFlash
+            | Code::NandFlash
             | Code::UnknownDevice
             | Code::NotFoundOut => "storage",
         }

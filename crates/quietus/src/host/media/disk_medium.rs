@@ -43,6 +43,9 @@ impl DiskMedium {
     pub fn open_root(root: &RootKind, read_only: bool) -> io::Result<Option<Self>> {
         Ok(Some(match root {
             RootKind::Path(_) => return Ok(None),
+            RootKind::Chip => {
+                return Err(io::Error::other("the chip of the content is no root without its disk"));
+            }
             RootKind::Tpm(place) => Self::Tpm(Box::new(TpmMedium::open(place, read_only)?)),
             RootKind::Mtd(device) => Self::Mtd(Box::new(MtdMedium::open(device, read_only)?)),
             RootKind::Memory => Self::Memory(MemoryMedium::new()?),
@@ -57,6 +60,9 @@ impl DiskMedium {
     pub fn create_root(root: &RootKind) -> io::Result<Option<Self>> {
         Ok(Some(match root {
             RootKind::Path(_) => return Ok(None),
+            RootKind::Chip => {
+                return Err(io::Error::other("the chip of the content is no root without its disk"));
+            }
             RootKind::Tpm(place) => Self::Tpm(Box::new(TpmMedium::create(place)?)),
             RootKind::Mtd(device) => Self::Mtd(Box::new(MtdMedium::create(device)?)),
             RootKind::Memory => Self::Memory(MemoryMedium::new()?),

@@ -3,6 +3,7 @@
 use super::kinds::KindName;
 use std::fmt;
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
@@ -47,6 +48,12 @@ impl FlashPlace {
     #[must_use]
     pub fn within(&self, folder: &Path) -> Self {
         Self { path: folder.join(&self.path), ..self.clone() }
+    }
+
+    /// Whether a character device is there.
+    #[must_use]
+    pub fn is_device(&self) -> bool {
+        std::fs::metadata(&self.path).is_ok_and(|it| it.file_type().is_char_device())
     }
 
     /// Whether the place has an option, which only a file takes.

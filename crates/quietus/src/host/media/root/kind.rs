@@ -21,6 +21,8 @@ pub enum RootKind {
     Tpm(TpmPlace),
     /// On NOR flash: a character device of the kernel's MTD layer.
     Mtd(PathBuf),
+    /// On the flash chip on which the content lies.
+    Chip,
     /// In memory. The disk begins anew, empty, whenever it is opened.
     Memory,
 }
@@ -60,7 +62,7 @@ impl RootKind {
     pub fn path(&self) -> Option<&Path> {
         match self {
             Self::Path(path) => Some(path),
-            Self::Tpm(_) | Self::Mtd(_) | Self::Memory => None,
+            Self::Tpm(_) | Self::Mtd(_) | Self::Chip | Self::Memory => None,
         }
     }
 
@@ -82,6 +84,7 @@ impl FromStr for RootKind {
                 Err(format!("invalid root \"mtd:{device}\"; name the device, as in mtd:/dev/mtd3"))
             }
             _ if text == "memory" => Ok(Self::Memory),
+            _ if text == "nand" => Ok(Self::Chip),
             _ => Ok(Self::Path(text.into())),
         }
     }
@@ -123,6 +126,7 @@ impl fmt::Display for RootKind {
             Self::Path(path) => path.display().fmt(f),
             Self::Tpm(place) => write!(f, "tpm:{place}"),
             Self::Mtd(device) => write!(f, "mtd:{}", device.display()),
+            Self::Chip => f.write_str("nand"),
             Self::Memory => f.write_str("memory"),
         }
     }
@@ -179,6 +183,8 @@ mod tests {
             ("tpm:0x01800150,auth=/root/tpm", tpm(TpmWay::default(), 0x0180_0150, Some("/root/tpm"))),
             ("mtd:/dev/mtd3", RootKind::Mtd("/dev/mtd3".into())),
             ("memory", RootKind::Memory),
+            ("nand", RootKind::Chip),
+            ("./nand", RootKind::Path("./nand".into())),
             ("./memory", RootKind::Path("./memory".into())),
             ("/mnt/hdd/tpm:root", RootKind::Path("/mnt/hdd/tpm:root".into())),
             ("root", RootKind::Path("root".into())),
