@@ -1,6 +1,7 @@
 //! Disks on chips: how they are made and opened.
 
 use super::chip::Chip;
+use super::kinds::check_geometry;
 use super::medium::FlashMedium;
 use super::open::{FlashWear, Open};
 use super::place::FlashPlace;
@@ -105,12 +106,21 @@ impl FlashDisk {
     /// # Errors
     /// The chip cannot be opened, is in use, or does not suit.
     pub fn size_max(place: &FlashPlace) -> io::Result<u64> {
+        let size = Flash::<Chip>::size_max;
         if let (false, Some(chip), Some(blocks)) = (place.path.exists(), &place.chip, place.blocks) {
-            return Ok(Flash::<Chip>::size_max(chip.load()?.geometry(blocks), blocks));
+            let geometry = chip.load()?.geometry(blocks);
+            check_geometry(geometry).map_err(io::Error::other)?;
+            return Ok(size(geometry, blocks));
+        }
+        if let Ok(identity) = Identity::of(&place.path)
+            && let Some(open) = find(&mut lock(&OPEN), identity)
+        {
+            let FlashWear { geometry, wear, .. } = open.wear();
+            return Ok(size(geometry, geometry.blocks - wear.bad_blocks));
         }
         let mut chip = Chip::open(place)?;
         let good = chip.good_blocks().map_err(|error| io::Error::other(error.to_string()))?;
-        Ok(Flash::<Chip>::size_max(chip.geometry(), good))
+        Ok(size(chip.geometry(), good))
     }
 
     /// Bytes of the disk.

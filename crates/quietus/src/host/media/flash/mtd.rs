@@ -21,11 +21,15 @@ const MEMSETBADBLOCK: Opcode = opcode::write::<i64>(b'M', 12);
 const ECCGETSTATS: Opcode = opcode::read::<EccStats>(b'M', 18);
 const MTDFILEMODE: Opcode = opcode::none(b'M', 19);
 const MEMREADOOB64: Opcode = opcode::read_write::<OobBuffer>(b'M', 22);
+const MEMWRITE: Opcode = opcode::read_write::<WriteRequest>(b'M', 24);
 /// Reads and writes go around the correction of wrong bits.
 const MTD_FILE_MODE_RAW: usize = 3;
+const MTD_OPS_RAW: u8 = 2;
 const MTD_UBIVOLUME: u8 = 7;
 /// The driver uses one bit of each cell.
 const MTD_SLC_ON_MLC_EMULATION: u32 = 0x4000;
+/// Bytes at the beginning of a spare area that tell a good block from a bad one.
+const MARK_BYTES: usize = 2;
 
 /// `struct mtd_ecc_stats`.
 #[repr(C)]
@@ -50,6 +54,21 @@ struct OobBuffer {
 }
 
 const _: () = assert!(size_of::<OobBuffer>() == 24);
+
+/// `struct mtd_write_req`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+struct WriteRequest {
+    start: u64,
+    len: u64,
+    ooblen: u64,
+    usr_data: u64,
+    usr_oob: u64,
+    mode: u8,
+    padding: [u8; 7],
+}
+
+const _: () = assert!(size_of::<WriteRequest>() == 48);
 
 /// Asks whether the block at an offset is bad.
 struct GetBadBlock(i64);
@@ -189,10 +208,27 @@ impl Nand for MtdChip {
         self.changed(mtd_device::erase(&self.file, self.block_at(block), self.block_bytes()))
     }
 
-    /// Data only: the correction that the driver would write beside it is not needed, and the spare area keeps the mark of a good block.
+    /// The spare area too, whose code tells something of the content; but for the mark of the block, which stays as it is.
     fn blacken(&mut self, page: Page) -> Result<(), NandError> {
-        let zeros = vec![0; self.geometry.page_bytes as usize];
-        self.changed(self.raw.write_all_at(&zeros, self.page_at(page)))
+        let data = vec![0_u8; self.geometry.page_bytes as usize];
+        let mut spare = vec![0_u8; self.geometry.spare_bytes as usize];
+        spare.iter_mut().take(MARK_BYTES).for_each(|byte| *byte = 0xff);
+        let mut request = WriteRequest {
+            start: self.page_at(page),
+            len: data.len() as u64,
+            ooblen: spare.len() as u64,
+            usr_data: data.as_ptr() as u64,
+            usr_oob: if spare.is_empty() { 0 } else { spare.as_ptr() as u64 },
+            mode: MTD_OPS_RAW,
+            padding: [0; 7],
+        };
+        // SAFETY: MEMWRITE takes a `struct mtd_write_req`, which `WriteRequest` is, and reads `len` bytes from `usr_data` and `ooblen` bytes
+        // from `usr_oob`: `data` and `spare` have as many, and live until the call is over.
+        let written = unsafe { ioctl(&self.file, Updater::<MEMWRITE, WriteRequest>::new(&mut request)) };
+        match written {
+            Err(Errno::OPNOTSUPP | Errno::NOTTY) => Err(NandError::Failed),
+            written => self.changed(written.map_err(io::Error::from)),
+        }
     }
 
     fn raw(&mut self, page: Page, into: &mut [u8], spare: &mut [u8]) -> Result<(), NandError> {
@@ -308,7 +344,7 @@ mod tests {
     fn the_requests_have_the_numbers_of_the_kernel() {
         assert_eq!((MEMGETBADBLOCK as u64, MEMSETBADBLOCK as u64), (0x4008_4d0b, 0x4008_4d0c));
         assert_eq!((ECCGETSTATS as u64, MTDFILEMODE as u64), (0x8010_4d12, 0x4d13));
-        assert_eq!(MEMREADOOB64 as u64, 0xc018_4d16);
+        assert_eq!((MEMREADOOB64 as u64, MEMWRITE as u64), (0xc018_4d16, 0xc030_4d18));
     }
 
     #[test]

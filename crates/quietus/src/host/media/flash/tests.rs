@@ -1,11 +1,13 @@
+use super::open::Open;
 use super::*;
 use crate::host::media::SharedMedium;
 use memchr::memmem;
 use quietus_core::base::units::{Extent, Pos};
-use quietus_core::media::medium::{Keep, Medium};
+use quietus_core::media::medium::{Keep, Medium, MediumErrorKind};
 use quietus_flash::chip::timing::SLC;
 use quietus_flash::{DiskId, Flash};
 use std::path::PathBuf;
+use std::sync::Arc;
 
 const TOML: &str = "page_bytes = 2048\nspare_bytes = 64\nblock_pages = 16\ncorrectable_bits = 4\nread_us = 25\n\
                     program_us = 300\nerase_us = 2000\nendurance = 100000\n";
@@ -184,11 +186,39 @@ fn a_disk_that_cannot_be_made_leaves_no_file() {
     }
     assert!(FlashDisk::open(&place.of(""), DISK).is_err() && !place.path().exists());
     let disk = FlashDisk::create(&place.new_chip(), DISK, size_max, false).expect("the largest disk");
-    assert_eq!(disk.size(), size_max);
+    assert_eq!((disk.size(), FlashDisk::size_max(&place.of("")).expect("a size")), (size_max, size_max));
     drop(disk);
     assert_eq!(FlashDisk::size_max(&place.of("")).expect("a size"), size_max);
+    for (blocks, what) in [(7, "7 erase blocks"), (u32::MAX, "4294967295 erase blocks")] {
+        let other = FlashPlace { path: "/absent/chip".into(), blocks: Some(blocks), ..place.new_chip() };
+        assert!(FlashDisk::size_max(&other).expect_err(what).to_string().contains(what));
+    }
     let error = FlashDisk::open(&place.new_chip(), DISK).expect_err("it is not created");
     assert!(error.to_string().contains("leave them out"), "{error}");
+}
+
+#[test]
+fn a_chip_that_fails_is_never_said_to_have_made_anything_durable_again() {
+    let place = Place::new();
+    drop(place.create());
+    let faults = Faults { fuse: Some(Fuse { changes: 150, end: || {} }), nature: None };
+    let chip = Chip::File(Box::new(FileChip::open(&place.path(), faults).expect("a chip")));
+    let open = Open::new(Flash::open(chip).expect("the disk"), "the chip".into());
+    let medium = FlashMedium::new(Arc::new(open), Extent::new(0, BYTES));
+    let mut writes = (0..1000_u64).map(|n| medium.write(Pos(n % 40 * UNIT), &[1; 4096], true));
+    let error = writes.find_map(Result::err).expect("the power is cut");
+    assert_eq!(error.kind, MediumErrorKind::Io);
+    assert!(error.message.contains("of the chip: ") && error.message.contains("power"), "{error}");
+    let all = Extent::new(0, UNIT);
+    for result in [
+        medium.sync(),
+        medium.write(Pos(0), &[1; 4096], true),
+        medium.erase(&[all], Keep::Present),
+        medium.punch(all),
+        medium.read(Pos(0), &mut [0; 4096]),
+    ] {
+        assert_eq!(result.expect_err("the chip is gone").kind, MediumErrorKind::Io);
+    }
 }
 
 /// Opens the chip, writes and erases until the power is cut. The number of units whose new content was synced.
