@@ -219,6 +219,12 @@ mutants! {
     TurnTwice,
     /// A start goes on with a log of keys that is shorter than the journal says.
     ShortLog,
+    /// What a write over dead bytes replaces counts as destroyed, wherever the medium keeps it.
+    ForgetOlder,
+    /// A start takes suspicious bytes for what they were, although a crash may have left them written over.
+    TrustSuspicious,
+    /// Bytes are written while their older versions are destroyed.
+    WriteDuringErase,
 }
 
 /// The groups, in the order in which the mutants are declared.
@@ -251,6 +257,9 @@ impl Mutant {
     /// The mutant that shows where the log of keys is damaged: a test of the store catches it.
     pub const OF_KEY_LOG: [Self; 1] = Self::group(Self::ShortLog);
 
+    /// The mutants that show where only the medium itself destroys what was written.
+    pub const OF_ERASING: [Self; 3] = Self::group(Self::ForgetOlder);
+
     /// The `N` mutants from `first` on.
     const fn group<const N: usize>(first: Self) -> [Self; N] {
         let (_, from_first) = Self::EVERY.split_at(first as usize);
@@ -269,6 +278,7 @@ const _: () = {
         (Mutant::OF_REMAINS[0], Mutant::OF_REMAINS.len()),
         (Mutant::OF_SEALED[0], Mutant::OF_SEALED.len()),
         (Mutant::OF_KEY_LOG[0], Mutant::OF_KEY_LOG.len()),
+        (Mutant::OF_ERASING[0], Mutant::OF_ERASING.len()),
     ];
     let (mut at, mut n) = (0, 0);
     while n < groups.len() {

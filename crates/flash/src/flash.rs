@@ -177,7 +177,13 @@ impl<N: Nand> Flash<N> {
             erases_mean: self.space.blocks.mean_erases(),
             erases_max: good().map(|(_, info)| info.erases).max().unwrap_or(0),
             bad_blocks: self.space.blocks.filter(|info| info.state == State::Bad).len() as u32,
-            stuck_blocks: self.space.blocks.filter(|info| info.state == State::Stuck).len() as u32,
+            stuck_blocks: self
+                .space
+                .blocks
+                .filter(|info| info.state == State::Stuck)
+                .iter()
+                .map(|block| block.0)
+                .collect(),
         }
     }
 
@@ -264,7 +270,7 @@ impl<N: Nand> Flash<N> {
 }
 
 /// How worn a chip is. Counts of erases are since the disk was made, and of blocks that are not bad.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Wear {
     /// Erases of the least worn block.
     pub erases_min: u32,
@@ -274,8 +280,8 @@ pub struct Wear {
     pub erases_max: u32,
     /// Blocks that are marked bad.
     pub bad_blocks: u32,
-    /// Blocks that neither erase nor can be overwritten: deletions may report that content remains there.
-    pub stuck_blocks: u32,
+    /// Blocks that neither erase nor can be overwritten, by number: deletions may report that content remains there.
+    pub stuck_blocks: Vec<u32>,
 }
 
 /// A part of a request that lies in one unit.

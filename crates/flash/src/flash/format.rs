@@ -25,6 +25,16 @@ impl<N: Nand> Flash<N> {
         })
     }
 
+    /// Number of good blocks that a disk of `size` bytes needs to take writes: those of its content, and the reserve without which nothing
+    /// can be collected; `u32::MAX` if the pages do not suit.
+    #[must_use]
+    pub fn blocks_min(geometry: Geometry, size: u64) -> u32 {
+        Layout::new(geometry).map_or(u32::MAX, |layout| {
+            let content = size.div_ceil(u64::from(layout.block_units()) * UNIT_BYTES as u64);
+            u32::try_from(content).unwrap_or(u32::MAX).saturating_add(FREE_MIN as u32 + OPEN_BLOCKS)
+        })
+    }
+
     /// Erases the whole chip, and makes a disk of `size` bytes on it, which reads as zeros. Counts of erases begin anew. `disk` is random.
     ///
     /// # Errors

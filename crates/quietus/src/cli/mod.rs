@@ -117,6 +117,10 @@ fn run(cli: Cli) -> Result<(), Failure> {
         Command::List(args) => list::list(&args, &out),
         Command::Doctor(args) => doctor::doctor(&args, &out),
         Command::Sensitive(args) => ask(&args.disk, &Call::Status).map(|it| out.sensitive(&it)),
+        Command::Wear(args) => {
+            out.wear(&ask(&args.disk, &Call::Wear)?);
+            Ok(())
+        }
         Command::Shred(args) => {
             if !args.now {
                 return Err(Failure::Usage(

@@ -348,7 +348,7 @@ impl DiskToml {
 
     /// What a part holds: where content dies with its stub or its key, and that with the cell above it, only the root has to be overwritten.
     /// The journal of a disk that keeps versions has no content, as nothing is overwritten in place there; that of a sealed disk has
-    /// content in flight under the keys.
+    /// content in flight under the keys; and where the medium erases, none is in flight.
     fn holds(&self, part: Part) -> Holds {
         if self.store == StoreKind::Sealed {
             return match part {
@@ -361,7 +361,7 @@ impl DiskToml {
         match (part, dies_with_stub) {
             (Part::Medium, Some(true)) | (Part::Stubs, Some(true)) => Holds::Sealed,
             (Part::Medium, _) => Holds::Content,
-            (Part::Journal, None) => Holds::ContentInFlight,
+            (Part::Journal, None) if self.flash.is_none() => Holds::ContentInFlight,
             (Part::Root, Some(true)) => Holds::Keys,
             (Part::Journal | Part::Map | Part::Stubs, _) => Holds::Addresses,
             (Part::Root, _) => Holds::Nothing,

@@ -21,11 +21,13 @@ mod overlay;
 pub mod pace;
 mod qemu_img;
 mod sealed;
+mod series;
 mod sizes;
 mod stamp;
 #[cfg(test)]
 mod tests;
 mod versions;
+mod wear;
 
 pub use crate::host::directory::Access;
 pub use base::Base;
@@ -36,6 +38,7 @@ pub use config::{CreateOptions, DiskToml, MediumToml, StoreKind, VersionsOptions
 pub use error::{DiskError, DiskErrorKind};
 pub(crate) use qemu_img::convert;
 pub use sizes::Size;
+pub use wear::Worn;
 
 use crate::base::locked::keep_secrets;
 use crate::base::signed::SigningKey;

@@ -66,6 +66,7 @@ fn hunt(mutant: Mutant, seeds_max: u64) -> Caught {
         it if Mutant::OF_VERSIONS.contains(&it) => &[Store::Versions],
         it if Mutant::OF_REMAINS.contains(&it) => &[Store::Stubborn, Store::Spent],
         it if Mutant::OF_SEALED.contains(&it) => &[Store::Sealed],
+        it if Mutant::OF_ERASING.contains(&it) => &[Store::Erasing],
         _ => &[],
     };
     let may_show = |it: &&Pair| {

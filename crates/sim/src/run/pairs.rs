@@ -30,6 +30,10 @@ pub enum Store {
     Spent,
     /// In place or an overlay, on a medium that leaves what is written over elsewhere until it erases that.
     Erasing,
+    /// Sealed, on such a medium.
+    SealedErasing,
+    /// Versions, on such a medium.
+    VersionsErasing,
     /// In place, under keys that content dies with, on media that may be busy, or will not erase some places.
     Sealed,
 }
@@ -58,7 +62,7 @@ pub struct Pair {
 }
 
 /// All pairs.
-pub const PAIRS: [Pair; 40] = [
+pub const PAIRS: [Pair; 43] = [
     Pair { guest: Guest::Bare, store: Store::Any, histories: 10_000 },
     files(&[Ext2], Store::InPlace, 3_000),
     files(&[Ext2], Store::Overlay, 3_000),
@@ -99,6 +103,9 @@ pub const PAIRS: [Pair; 40] = [
     files(&[Ext4], Store::Erasing, 500),
     files(&[Ext4, Fat, Ext2], Store::Erasing, 300),
     Pair { guest: Guest::Cached(Ext2), store: Store::Erasing, histories: 500 },
+    Pair { guest: Guest::Bare, store: Store::SealedErasing, histories: 500 },
+    files(&[Ext4], Store::SealedErasing, 100),
+    Pair { guest: Guest::Bare, store: Store::VersionsErasing, histories: 2_000 },
 ];
 
 const fn files(parts: &'static [FileSystem], store: Store, histories: u64) -> Pair {
@@ -121,6 +128,8 @@ impl fmt::Display for Pair {
             Store::Spent => "slots that are written once, places that remain",
             Store::Sealed => "sealed",
             Store::Erasing => "in place or overlay, on a medium that erases",
+            Store::SealedErasing => "sealed, on a medium that erases",
+            Store::VersionsErasing => "versions, on a medium that erases",
         };
         write!(f, "{guest}, {store}")
     }
@@ -172,6 +181,8 @@ impl Pair {
             Store::Stubborn | Store::Spent => History::of_stubborn(seed, self.store == Store::Spent),
             Store::Sealed => History::of_sealed(seed),
             Store::Erasing => History::of_erasing(seed),
+            Store::SealedErasing => History::of_sealed_erasing(seed),
+            Store::VersionsErasing => History::of_versions_erasing(seed),
             Store::InPlace | Store::Overlay | Store::Any => History::from_seed(seed),
         }
     }
@@ -181,6 +192,7 @@ impl Pair {
         let disk = history::Setup::roll(&mut Rng::new(seed));
         let mut rng = Rng::new(!seed);
         let mode = rng.pick(&[Mode::Packed, Mode::Lazy, Mode::Punch]);
+        let erases = matches!(self.store, Store::Erasing | Store::SealedErasing);
         history::Setup {
             policy: if rng.chance(20) { "random,ff" } else { disk.policy },
             origin: history::Origin::Adopted,
@@ -188,11 +200,11 @@ impl Pair {
             store: match self.store {
                 Store::Overlay => history::Store::Overlay(mode),
                 Store::Erasing if rng.chance(30) => history::Store::Overlay(mode),
-                Store::Sealed => history::Store::Sealed,
+                Store::Sealed | Store::SealedErasing => history::Store::Sealed,
                 _ => history::Store::InPlace,
             },
-            erases: self.store == Store::Erasing,
-            punch: disk.punch || self.store == Store::Erasing,
+            erases,
+            punch: disk.punch || erases,
             ..disk
         }
     }

@@ -103,7 +103,9 @@ pub(super) fn media(setup: &Setup, passes: usize) -> SimMedia {
             // An attacker has copies of all that was ever on these, and of the root what lacks passes.
             let map = fixed(sealed::map_bytes(setup.disk_bytes)).recorded().on_host(&host);
             let root = fixed(sealed::ROOT_BYTES).with_layers(passes);
+            let root = if setup.erases { root.erasing() } else { root };
             let data = SimMedium::new(setup.disk_bytes, passes, setup.punch, power.clone()).recorded();
+            let data = if setup.erases { data.erasing() } else { data };
             let (data, journal) = (data.on_host(&host), journal.recorded().on_host(&host));
             let others = vec![(MediumId::Map, map), (MediumId::Root, root)];
             return SimMedia { data, journal, others, power, host };
@@ -116,9 +118,12 @@ pub(super) fn media(setup: &Setup, passes: usize) -> SimMedia {
             let stubs = stubs.with_layers(usize::MAX).on_host(&host);
             // After several passes over a cell, a fresh cell is written, which does not count as a pass.
             let more = usize::from(passes > 1);
-            let root = fixed(versions::ROOM_BYTES).with_layers(passes + more).on_host(&host);
+            let passes = if setup.erases { passes } else { passes + more };
+            let root = fixed(versions::ROOM_BYTES).with_layers(passes).on_host(&host);
+            let root = if setup.erases { root.erasing() } else { root };
             let others = vec![(MediumId::Map, map), (MediumId::Stubs, stubs), (MediumId::Root, root)];
-            (growing(SLOTS * BLOCK_BYTES, setup.punch), others)
+            let data = growing(SLOTS * BLOCK_BYTES, setup.punch);
+            (if setup.erases { data.erasing() } else { data }, others)
         }
     };
     SimMedia { data, journal: journal.on_host(&host), others, power, host }

@@ -4,7 +4,7 @@ use crate::base::blocks::BlockSet;
 use crate::base::cell::{self, Cell, Cells};
 use crate::base::units::{Addr, BLOCK_BYTES, Extent, Pos};
 use crate::erase::policy::{Policy, Seed};
-use crate::media::medium::{Medium, MediumError, MediumErrorKind};
+use crate::media::medium::{Keep, Medium, MediumError, MediumErrorKind};
 use crate::mutant::{self, Mutant};
 use crate::owed::KeysPosition;
 use crate::store::allocated::{Allocated, outward};
@@ -384,6 +384,9 @@ fn destroy(
     policy: &Policy,
     entropy: &mut [u8; 32],
 ) -> Result<(), MediumError> {
+    if root.capabilities().erases {
+        return root.erase(&[extent], Keep::Nothing);
+    }
     let mut bytes = vec![0; extent.len as usize];
     for (pattern, nonce) in policy.passes().iter().zip(0..) {
         pattern.fill(Seed { entropy: cell::split_off(entropy), nonce }, &mut bytes);

@@ -9,7 +9,7 @@ use crate::base::memory::wipe;
 use crate::base::units::{Extent, Pos};
 use crate::base::zeros::is_zeros;
 use crate::media::MediumId;
-use crate::media::medium::{Medium, MediumError};
+use crate::media::medium::{Keep, Medium, MediumError};
 use crate::media::place::Place;
 use crate::store::label;
 use crate::store::label::{LABEL_BYTES, Wrong};
@@ -113,7 +113,9 @@ pub(super) fn look(root: &dyn Medium, disk: [u8; 16]) -> Result<Found, RootError
 /// Writes the head of the root of `disk` anew, durably: its label, and zeros over what lay behind, which may have been the copy of a cell.
 pub(super) fn renew_head(root: &dyn Medium, disk: [u8; 16]) -> Result<(), MediumError> {
     root.overwrite(Pos(0), &head(disk))?;
-    root.sync()
+    root.sync()?;
+    let head = Extent::new(0, AREA_BYTES);
+    if root.capabilities().erases { root.erase(&[head], Keep::Present) } else { Ok(()) }
 }
 
 /// The label of the root of `disk`, and zeros up to the first slot.

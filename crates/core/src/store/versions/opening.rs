@@ -16,7 +16,7 @@ use crate::base::units::{BLOCK_BYTES, Block, Epoch, Extent, Pos, Slot};
 use crate::base::zeros::is_zeros;
 use crate::erase::policy::{Pattern, Policy, Seed};
 use crate::media::MediumId;
-use crate::media::medium::{Medium, MediumError, MediumErrorKind};
+use crate::media::medium::{Keep, Medium, MediumError, MediumErrorKind};
 use crate::media::place::Place;
 use crate::mutant::{self, Mutant};
 use crate::owed::Owed;
@@ -434,6 +434,12 @@ impl<'a> Index<'a> {
         entropy: &mut [u8; 32],
     ) -> Result<(), VersionsError> {
         let slots = data.size().div_ceil(BLOCK_BYTES);
+        if data.capabilities().erases {
+            let runs = self.catalog.slots.free_runs(slots).into_iter();
+            let free = runs
+                .map(|(from, to)| Extent::between(from * BLOCK_BYTES, (to * BLOCK_BYTES).min(data.size())));
+            return Ok(data.erase(&free.collect::<Vec<_>>(), Keep::Nothing)?);
+        }
         let mut seed = Seed { entropy: cell::split_off(entropy), nonce: 0 };
         let mut bytes = vec![0; (PASS_MAX * BLOCK_BYTES) as usize];
         let zeros = Pattern::zeros();

@@ -206,7 +206,8 @@ impl Disk {
         for run in runs {
             let owed = self.state.ledger.overwritten_within(*run).map(|(part, _)| part.len).sum::<u64>();
             assert!(owed == run.len, "only what was written over is completed so");
-            let seq = if self.dies_by_key() || self.leaves_older() {
+            let leaves_older = self.leaves_older() && !mutant::is(Mutant::ForgetOlder);
+            let seq = if self.dies_by_key() || leaves_older {
                 self.owe_overwritten(*run)
             } else {
                 self.state.counters.destroyed_bytes += run.len;

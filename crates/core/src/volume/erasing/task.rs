@@ -13,6 +13,7 @@ use crate::media::MediumId;
 use crate::media::medium::Keep;
 use crate::media::place::Place;
 use crate::media::places::Places;
+use crate::mutant::{self, Mutant};
 use crate::owed::journal::{Change, Crc, SLOT_BYTES, Slot};
 use crate::owed::ledger::{Cause, Due, Obligation};
 use crate::request::{Op, Request};
@@ -98,7 +99,9 @@ impl EraseTask {
             }
             Kind::Rewrite { .. } | Kind::Restage { .. } | Kind::Job | Kind::Turn => request.op != Op::Flush,
             // What such a write replaces would be owed anew, and the record of this task would end that.
-            Kind::DestroyOwed { what: Placed::Older, .. } => matches!(request.op, Op::Write(_)),
+            Kind::DestroyOwed { what: Placed::Older, .. } => {
+                matches!(request.op, Op::Write(_)) && !mutant::is(Mutant::WriteDuringErase)
+            }
             Kind::DestroyOwed { .. } => false,
         };
         concerns && self.area.overlaps(request.extent)

@@ -32,7 +32,8 @@ pub struct VersionsArgs {
     /// Medium for the root, whose keys protect all others: a file to create, or a block device, whose beginning is
     /// overwritten. Choose a medium that overwrites in place, such as a magnetic disk. With --store sealed also tpm:INDEX, such as
     /// tpm:0x01800150; mtd:/dev/mtdN, for NOR flash; or memory: all content is gone when the server
-    /// stops, and each server begins with an empty disk. Default: `root` in the directory.
+    /// stops, and each server begins with an empty disk. `nand`: the flash chip of the content. Default: `root` in the directory, or the
+    /// flash chip.
     #[arg(
         long,
         value_name = "PATH",

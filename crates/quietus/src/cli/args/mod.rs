@@ -67,6 +67,9 @@ pub enum Command {
     /// Show which content is sensitive (`chattr +s`), what of it awaits destruction, and what is not covered and why.
     #[command(after_help = help!("quietus sensitive vm1"))]
     Sensitive(DiskArgs),
+    /// Show how worn the flash chip of a disk is, and how long it lasts at the pace of the last days.
+    #[command(after_help = help!("quietus wear box"))]
+    Wear(DiskArgs),
     /// Destroy all queued content now.
     Shred(ShredArgs),
     /// Delete ranges of bytes.
@@ -150,11 +153,12 @@ pub struct CreateArgs {
     pub disk: PathBuf,
     /// Size of the disk: 512M, 20G, 1.5T. A size that is not a multiple of 512 bytes is
     /// rounded up to whole blocks of 4 KiB. Default: the size of the adopted image or of the
-    /// base image; an overlay may be larger than its base image.
+    /// base image, or four fifths of what fits on a flash chip; an overlay may be larger than its base image.
     #[arg(long, value_parser = parse_disk_size)]
     pub size: Option<u64>,
-    /// Medium for the content: a block device, whose present content is destroyed, or a file to create.
-    /// Default: `data` in the directory.
+    /// Medium for the content: a block device, whose present content is destroyed, or a file to create; or a chip of raw NAND flash:
+    /// `nand:/dev/mtd4`, or `nand:PATH,chip=slc-2k,blocks=4096` to create a file that stands for a chip, of a built-in kind (slc-2k, slc-4k,
+    /// mlc-16k, tlc-16k) or one that a TOML file describes. Default: `data` in the directory.
     #[arg(long, value_hint = ValueHint::FilePath, conflicts_with = "adopt")]
     pub medium: Option<PathBuf>,
     /// Raw image or block device to use in place, with its present content. For an image of another format use --base.

@@ -9,7 +9,7 @@ use crate::base::signed::Signed;
 use crate::disk::{DiskToml, StoreKind};
 use crate::front::control::{
     BlocksForgotten, BlocksWeighed, Closed, Compacted, Diff, Forgotten, Held, Owed, PurgeWeighed, Purged,
-    Released, Restored, Shredded, StatusAnswer, Versions, Waiting, Weighed,
+    Released, Restored, Shredded, StatusAnswer, Versions, Waiting, WearAnswer, Weighed,
 };
 use crate::host::guarantees::{DiskGuarantees, Guarantees, Level, RootMedia};
 use crate::offline::{Committed, Exported, Rebased, Repaired};
@@ -113,6 +113,7 @@ outputs! {
     "status": StatusAnswer,
     "verify": Checks,
     "versions": Versions,
+    "wear": WearAnswer,
     "weighed": Weighed,
 }
 

@@ -10,6 +10,7 @@ mod status;
 mod vault;
 mod verdict;
 mod waiting;
+mod wear;
 
 use crate::base::rfc3339;
 use crate::base::signed::{AsSigned, Signed};
@@ -18,7 +19,7 @@ use crate::cli::output::{
     SensitiveReport, Serving,
 };
 use crate::disk::DiskToml;
-use crate::front::control::{Compacted, Owed, Purged, Shredded, StatusAnswer, Verdict};
+use crate::front::control::{Compacted, Owed, Purged, Shredded, StatusAnswer, Verdict, WearAnswer};
 use crate::host::guarantees::{self, DiskGuarantees, Level};
 use crate::host::paths::Subject;
 use crate::offline::{Committed, Exported, Rebased, Repaired};
@@ -238,6 +239,10 @@ impl Report {
             true => events.iter().for_each(|it| self.say(it, |_| Ok(()))),
             false => self.print_or_end(String::new, |out| audit::text(out, events)),
         }
+    }
+
+    pub(crate) fn wear(&self, it: &WearAnswer) {
+        self.say(it, |out| wear::text(out, it));
     }
 
     pub(crate) fn shred(&self, it: &Shredded) {

@@ -66,6 +66,7 @@ impl OpenDisk {
             Call::Diff { from, to, start } => self.diff(from, to.as_deref(), *start, step)?.into(),
             Call::Restore { at } => self.restore(at, step)?.into(),
             Call::Verify { read_data } => self.verify(*read_data, step).into(),
+            Call::Wear => self.wear()?.into(),
             Call::Prove => self.prove(step)?.into(),
         })
     }

@@ -18,6 +18,8 @@ use serde::{Deserialize, Serialize};
 pub enum Call {
     /// The status of the disk.
     Status,
+    /// How worn the flash chip is.
+    Wear,
     /// The obligations.
     Deaths,
     /// Destroy everything queued now; answered when that is done.
@@ -143,6 +145,7 @@ impl Call {
             | Self::Hold { .. }
             | Self::Release { .. } => true,
             Self::Status
+            | Self::Wear
             | Self::Deaths
             | Self::WeighPurge { .. }
             | Self::Export

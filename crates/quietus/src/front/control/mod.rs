@@ -24,6 +24,7 @@ mod restoring;
 mod socket;
 mod verdict;
 mod waiting;
+mod wear;
 
 pub use crate::front::control::socket::client::{ask, ask_served, ask_unlocked, is_served};
 pub use crate::front::control::socket::server::{Control, serve};
@@ -41,3 +42,4 @@ pub use reports::{
 pub use restoring::Restored;
 pub use verdict::{Require, Verdict};
 pub use waiting::{Waiting, WaitsFor};
+pub use wear::WearAnswer;

@@ -51,6 +51,20 @@ impl History {
         Self::made(seed, 0, Setup::sealed)
     }
 
+    /// The same of a sealed disk, with its root on such a medium.
+    pub fn of_sealed_erasing(seed: u64) -> Self {
+        let stored = |setup: Setup, rng: &mut Rng| Setup { erases: true, punch: true, ..setup.sealed(rng) };
+        Self::made(seed, 0, stored)
+    }
+
+    /// The same of a disk that keeps versions, with its root on such a medium.
+    pub fn of_versions_erasing(seed: u64) -> Self {
+        let epochs_weight = Rng::new(seed ^ EPOCHS_SALT).pick(&[0, 10, 30, 60]);
+        let stored =
+            |setup: Setup, rng: &mut Rng| Setup { erases: true, punch: true, ..setup.with_versions(rng) };
+        Self::made(seed, epochs_weight, stored)
+    }
+
     /// The history of `seed` of a disk whose medium leaves what is written over elsewhere, until it erases that.
     pub fn of_erasing(seed: u64) -> Self {
         Self::made(seed, 0, |setup, rng| Setup {

@@ -48,6 +48,10 @@ impl Platter {
             let there = Extent::<Pos>::new((sector * SECTOR_BYTES) as u64, SECTOR_BYTES as u64);
             self.remains.erase(sector);
             self.remains.layer(sector, &self.durable[indices(there, 0)], Mask::ALL);
+            if let Some(layers) = &mut self.layers {
+                layers.erase(sector);
+                layers.layer(sector, &self.durable[indices(there, 0)], Mask::ALL);
+            }
         }
     }
 }

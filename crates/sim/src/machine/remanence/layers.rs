@@ -65,6 +65,11 @@ impl Layers {
         layers.retain(|layer| layer.passes.iter().any(|passes| *passes < self.passes_min));
     }
 
+    /// Notes that all that ever was in `sector` is destroyed.
+    pub fn erase(&mut self, sector: usize) {
+        self.sectors[sector].clear();
+    }
+
     /// The layers of which the bytes `from..to` of `sector` have fewer than `passes` passes somewhere.
     pub fn with(&self, sector: usize, from: usize, to: usize, passes: usize) -> impl Iterator<Item = &Layer> {
         let words = from / WORD_BYTES..to.div_ceil(WORD_BYTES);

@@ -65,11 +65,13 @@ pub fn serve(open: Arc<OpenDisk>) -> io::Result<Control> {
 /// a call wakes this thread.
 fn answer_calls(listener: &UnixListener, open: &Arc<OpenDisk>, ends: &OwnedFd) {
     let calls = Arc::new(());
-    let notes_sizes = !open.dir.is_read_only() && open.dir.host_bytes().is_some();
+    let has_numbers = open.dir.host_bytes().is_some() || open.dir.toml().chip().is_some();
+    let notes_sizes = !open.dir.is_read_only() && has_numbers;
     let mut note_at = Instant::now();
     loop {
         if notes_sizes && note_at <= Instant::now() {
             open.note_size();
+            open.note_wear();
             note_at = Instant::now() + SIZES_EVERY;
         }
         let left = note_at.saturating_duration_since(Instant::now());

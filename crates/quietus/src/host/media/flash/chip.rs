@@ -3,7 +3,7 @@
 use super::file::{Faults, FileChip, Fuse};
 use super::mtd::MtdChip;
 use super::place::FlashPlace;
-use quietus_flash::chip::timing::Counts;
+use quietus_flash::chip::timing::{Counts, SLC};
 use quietus_flash::{EraseBlock, Flash, Geometry, Nand, NandError, Page, Reading};
 use std::io;
 use std::os::unix::fs::FileTypeExt;
@@ -107,6 +107,14 @@ impl Chip {
         match self {
             Self::File(chip) => Some(chip.counts()),
             Self::Mtd(_) => None,
+        }
+    }
+
+    /// Number of erases that a block bears. No device tells.
+    pub(super) fn endurance(&self) -> u32 {
+        match self {
+            Self::File(chip) => chip.kind().endurance,
+            Self::Mtd(_) => SLC.endurance,
         }
     }
 

@@ -29,7 +29,7 @@ struct State {
 }
 
 /// How worn a chip is, and what was done with it.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub struct FlashWear {
     /// Bytes of the disk.
     pub disk_bytes: u64,
@@ -39,6 +39,10 @@ pub struct FlashWear {
     pub geometry: Geometry,
     /// How worn its blocks are.
     pub wear: Wear,
+    /// Number of further blocks that may go bad before the disk takes no more writes.
+    pub spare_blocks: u32,
+    /// Erases that a block bears.
+    pub endurance: u32,
     /// The operations of a file since its chip was made, and how long they would have taken. `None` for a device.
     pub counts: Option<Counts>,
 }
@@ -105,13 +109,23 @@ impl Open {
         MediumError { kind, message: format!("{what} {}: {}", self.name, error.message) }
     }
 
+    /// How many good blocks the disk can lose.
+    fn spare_blocks(&self, wear: &Wear) -> u32 {
+        let lost = wear.bad_blocks + u32::try_from(wear.stuck_blocks.len()).unwrap_or(u32::MAX);
+        let good = self.geometry.blocks.saturating_sub(lost);
+        good.saturating_sub(Flash::<Chip>::blocks_min(self.geometry, self.size))
+    }
+
     pub(super) fn wear(&self) -> FlashWear {
         let mut state = lock(&self.flash);
+        let wear = state.flash.wear();
         FlashWear {
             disk_bytes: self.size,
             chip_bytes: chip_bytes(self.geometry),
             geometry: self.geometry,
-            wear: state.flash.wear(),
+            spare_blocks: self.spare_blocks(&wear),
+            endurance: state.flash.nand().endurance(),
+            wear,
             counts: state.flash.nand().counts(),
         }
     }
