@@ -1,7 +1,7 @@
 //! The medium of tests.
 
-use crate::base::units::{Extent, Pos};
-use crate::media::medium::{Capabilities, Medium, MediumError, MediumErrorKind};
+use crate::base::units::{BLOCK_BYTES, Extent, Pos};
+use crate::media::medium::{Capabilities, Keep, Medium, MediumError, MediumErrorKind};
 use std::cell::{Cell, RefCell};
 use std::io::IoSliceMut;
 
@@ -23,6 +23,8 @@ pub(crate) struct Memory {
     pub(crate) full: Cell<bool>,
     /// No part of the medium has space, and the host has no more.
     pub(crate) starved: Cell<bool>,
+    /// What writes have replaced and no erase destroyed, if the medium keeps that elsewhere.
+    pub(crate) older: RefCell<Option<Vec<(Extent<Pos>, Vec<u8>)>>>,
     /// Bytes that will not be erased.
     pub(crate) stubborn: Cell<Extent<Pos>>,
     pub(crate) syncs: Cell<usize>,
@@ -33,7 +35,20 @@ impl Memory {
         Self { bytes: RefCell::new(vec![0; size as usize]), ..Self::default() }
     }
 
-    fn erase(&self, extent: Extent<Pos>) -> Result<(), MediumError> {
+    /// A medium of which only an erase destroys what was written.
+    pub(crate) fn erasing(size: u64) -> Self {
+        Self { older: RefCell::new(Some(Vec::new())), ..Self::new(size) }
+    }
+
+    /// Whether the medium has this byte anywhere in what lay in `extent`, now or before.
+    pub(crate) fn has(&self, extent: Extent<Pos>, byte: u8) -> bool {
+        let older = self.older.borrow();
+        let before = older.iter().flatten().filter(|(at, _)| at.overlaps(extent));
+        let now = &self.bytes.borrow()[extent.start.0 as usize..extent.end() as usize];
+        now.contains(&byte) || before.into_iter().any(|(_, bytes)| bytes.contains(&byte))
+    }
+
+    fn refuse(&self, extent: Extent<Pos>) -> Result<(), MediumError> {
         fails(self.stubborn.get().overlaps(extent), MediumErrorKind::Remains, "stubborn")
     }
 
@@ -45,6 +60,10 @@ impl Memory {
         let end = bytes.len().max(pos.0 as usize + from.len());
         fails(self.full.get() && end > bytes.len(), MediumErrorKind::NoSpace, "full")?;
         bytes.resize(end, 0);
+        if let Some(older) = &mut *self.older.borrow_mut() {
+            let old = Extent::<Pos>::new(pos.0, from.len() as u64).pieces(BLOCK_BYTES);
+            older.extend(old.map(|at| (at, bytes[at.start.0 as usize..at.end() as usize].to_vec())));
+        }
         bytes[pos.0 as usize..][..from.len()].copy_from_slice(from);
         Ok(())
     }
@@ -80,15 +99,24 @@ impl Medium for Memory {
         self.put(Pos(0), &[])
     }
     fn overwrite(&self, pos: Pos, from: &[u8]) -> Result<(), MediumError> {
-        self.erase(Extent::new(pos.0, from.len() as u64))?;
+        self.refuse(Extent::new(pos.0, from.len() as u64))?;
         self.put(pos, from)
     }
     fn punch(&self, extent: Extent<Pos>) -> Result<(), MediumError> {
-        self.erase(extent)?;
+        self.refuse(extent)?;
         self.zero(extent)
     }
     fn zero(&self, extent: Extent<Pos>) -> Result<(), MediumError> {
         self.put(extent.start, &vec![0; extent.len as usize])
+    }
+    fn erase(&self, extents: &[Extent<Pos>], keep: Keep) -> Result<(), MediumError> {
+        extents.iter().try_for_each(|extent| self.refuse(*extent))?;
+        if keep == Keep::Nothing {
+            extents.iter().try_for_each(|extent| self.zero(*extent))?;
+        }
+        let is_meant = |at: &Extent<Pos>| extents.iter().any(|extent| extent.overlaps(*at));
+        self.older.borrow_mut().iter_mut().for_each(|older| older.retain(|(at, _)| !is_meant(at)));
+        Ok(())
     }
     fn reserve(&self, extent: Extent<Pos>) -> Result<(), MediumError> {
         fails(self.starved.get() && !extent.is_empty(), MediumErrorKind::NoSpace, "starved")
@@ -98,7 +126,7 @@ impl Medium for Memory {
         Ok(())
     }
     fn capabilities(&self) -> Capabilities {
-        Capabilities { punch: !self.keeps.get(), erases: false }
+        Capabilities { punch: !self.keeps.get(), erases: self.older.borrow().is_some() }
     }
 }
 

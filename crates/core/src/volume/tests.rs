@@ -4,6 +4,7 @@ mod by_key;
 mod classes;
 mod layers;
 mod leaving;
+mod older;
 mod overwriting;
 mod paging;
 mod recording;

@@ -4,6 +4,7 @@
 
 mod cli;
 mod damage;
+mod flash;
 mod nbd;
 mod program;
 mod schemas;

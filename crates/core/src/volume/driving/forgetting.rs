@@ -70,7 +70,7 @@ impl Requests {
         if disk.waits_for_deaths() {
             return;
         }
-        let passes = u16::try_from(disk.config.policy.passes().len()).unwrap_or(u16::MAX);
+        let passes = disk.passes();
         for _ in 0..STEPS_MAX {
             match disk.store.epochs_mut().map(|known| known.forget_step()) {
                 None | Some(ForgetStep::Idle | ForgetStep::Waits) => return,

@@ -176,6 +176,18 @@ impl Disk {
         EraseTask { is_careful, ..task }
     }
 
+    /// Whether content is gone once a medium has erased it, or what hides it.
+    fn destroys_by_erasing(&self) -> bool {
+        let has_root = self.capabilities.get(MediumId::Root).is_some();
+        self.erases(if has_root { MediumId::Root } else { MediumId::Data })
+    }
+
+    /// The passes that a receipt tells of.
+    pub(in crate::volume) fn passes(&self) -> u16 {
+        let passes = if self.destroys_by_erasing() { 0 } else { self.config.policy.passes().len() };
+        u16::try_from(passes).unwrap_or(u16::MAX)
+    }
+
     /// Whether only the medium `on` itself destroys what was written to it, and it is to do so.
     pub(in crate::volume) fn erases(&self, on: MediumId) -> bool {
         let wants_any = !self.config.policy.passes().is_empty();
@@ -322,8 +334,7 @@ impl Erasing {
     /// The changes that complete the obligations of the task, one for adjacent runs.
     fn completing_changes(&self, disk: &Disk) -> Vec<Change> {
         let task = self.task.as_ref().expect("a record is of a task");
-        let erases = disk.erases(MediumId::Data);
-        let passes = if erases { 0 } else { disk.config.policy.passes().len() };
+        let (passes, erases) = (disk.passes(), disk.destroys_by_erasing());
         let done = match task.kind {
             Kind::Rewrite { .. } => Done::Rewritten,
             Kind::DestroyOwed { what: Placed::Kept, .. } => Done::Retired,
@@ -333,7 +344,7 @@ impl Erasing {
             _ if passes == 0 && !disk.store.same_place() => Done::Freed,
             _ => Done::Shredded,
         };
-        let passes = if done == Done::Plain { 0 } else { u16::try_from(passes).unwrap_or(u16::MAX) };
+        let passes = if done == Done::Plain { 0 } else { passes };
         if let Kind::DestroyOwed { places, causes, .. } = &task.kind {
             assert!(causes.len() == task.runs.len(), "each address that was owed gets its receipt");
             let receipt = |(run, cause): (&Extent<Addr>, &Cause)| {

@@ -1,0 +1,212 @@
+//! Disks on raw NAND flash, on files that stand for chips.
+
+use crate::nbd::client::{Client, FLUSH, Style, TRIM};
+use crate::program::{Disk, Server, flip, holds, overwrite, quietus, text, told};
+use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
+
+const BLOCK: usize = 4096;
+
+/// A disk with further `args` on a new chip of `blocks` blocks of 128 KiB.
+fn made(blocks: u32, args: &[&str]) -> Disk {
+    let dir = tempfile::tempdir().expect("a directory");
+    let place = format!("nand:{},chip=slc-2k,blocks={blocks}", text(&dir.path().join("chip")));
+    Disk::made(dir, &[&["--medium", &place], args].concat())
+}
+
+fn chip(disk: &Disk) -> PathBuf {
+    disk.beside("chip")
+}
+
+fn client(server: &Server) -> Client<UnixStream> {
+    let mut client = server.connect();
+    client.agree(Style::Structured);
+    client
+}
+
+fn serve(disk: &Disk) -> Server {
+    disk.serve(&["--detect", "off", "--idle-after", "1h"])
+}
+
+/// The content of block `block` in round `round`, which no other has.
+fn content(round: u32, block: usize) -> Vec<u8> {
+    format!("<round {round:6} block {block:6}>").into_bytes().repeat(BLOCK / 28 + 1)[..BLOCK].to_vec()
+}
+
+fn write(of: &mut Client<UnixStream>, round: u32, block: usize) {
+    assert_eq!(of.write(0, (block * BLOCK) as u64, &content(round, block)), 0);
+}
+
+fn flush(of: &mut Client<UnixStream>) {
+    assert_eq!(of.request(FLUSH, 0, 0, 0), 0);
+}
+
+fn trim(of: &mut Client<UnixStream>, block: usize, blocks: usize) {
+    assert_eq!(of.request(TRIM, 0, (block * BLOCK) as u64, (blocks * BLOCK) as u64), 0);
+}
+
+#[track_caller]
+fn assert_there(of: &mut Client<UnixStream>, block: usize, bytes: &[u8]) {
+    assert!(
+        of.read(0, (block * BLOCK) as u64, BLOCK).expect("bytes") == bytes,
+        "block {block} reads otherwise"
+    );
+}
+
+/// Whether the chip holds the content of block `block` in round `round`, in any page.
+fn is_on_chip(disk: &Disk, round: u32, block: usize) -> bool {
+    holds(&chip(disk), &content(round, block)[..28])
+}
+
+#[test]
+fn what_dies_in_place_is_gone_from_each_page_of_the_chip_with_all_that_lay_there_before() {
+    let disk = made(128, &["--store", "in-place", "--size", "4M"]);
+    let server = serve(&disk);
+    let mut of = client(&server);
+    for round in 0..3 {
+        (0..64).for_each(|block| write(&mut of, round, block));
+        flush(&mut of);
+    }
+    assert!(is_on_chip(&disk, 0, 5) && is_on_chip(&disk, 2, 5), "a write leaves the old content elsewhere");
+    trim(&mut of, 0, 32);
+    assert_there(&mut of, 5, &[0; BLOCK]);
+    // Two of them are written again, which waits for nothing.
+    write(&mut of, 3, 7);
+    write(&mut of, 3, 8);
+    flush(&mut of);
+    assert!(is_on_chip(&disk, 2, 7), "it is not destroyed yet");
+    let shredded = disk.json("shred", &["--now"]);
+    assert_eq!(
+        (&shredded["done"], &shredded["waiting"]),
+        (&true.into(), &serde_json::json!([])),
+        "{shredded}"
+    );
+    for (block, round) in (0..32).flat_map(|block| (0..3).map(move |round| (block, round))) {
+        assert!(!is_on_chip(&disk, round, block), "round {round} of block {block} is on the chip");
+    }
+    (32..64).for_each(|block| assert_there(&mut of, block, &content(2, block)));
+    assert_there(&mut of, 7, &content(3, 7));
+    assert_there(&mut of, 9, &[0; BLOCK]);
+    drop(of);
+    server.stop();
+    let log = told(&disk.run("deaths", &[]));
+    assert!(log.contains("\"act\":\"erased\",\"passes\":0"), "{log}");
+    let proof = disk.beside("proof.json");
+    disk.json("prove", &["-o", text(&proof)]);
+    assert_eq!(disk.json("verify", &[])["ok"], true);
+    let server = serve(&disk);
+    let mut of = client(&server);
+    (32..64).for_each(|block| assert_there(&mut of, block, &content(2, block)));
+    assert_there(&mut of, 8, &content(3, 8));
+}
+
+#[test]
+fn what_was_flushed_is_there_after_a_kill_and_what_died_stays_dead() {
+    for store in [&["--store", "in-place"][..], &["--store", "sealed", "--no-credential"]] {
+        let disk = made(192, &[store, &["--size", "4M"]].concat());
+        for round in 1..5 {
+            let server = serve(&disk);
+            let mut of = client(&server);
+            if round > 1 {
+                (0..50).for_each(|block| assert_there(&mut of, block, &content(round - 1, block)));
+                assert_there(&mut of, 100, &[0; BLOCK]);
+            }
+            (0..50).for_each(|block| write(&mut of, round, block));
+            write(&mut of, round, 100);
+            flush(&mut of);
+            trim(&mut of, 100, 1);
+            disk.json("shred", &["--now"]);
+            // Never flushed. Dropping the server kills it.
+            write(&mut of, round, 200);
+        }
+        assert_eq!(disk.json("verify", &["--read-data"])["ok"], true, "{store:?}");
+        assert!(!is_on_chip(&disk, 2, 100), "{store:?}");
+    }
+}
+
+#[test]
+fn the_wear_of_a_chip_is_told_whether_its_disk_is_served_or_not() {
+    let disk = made(192, &["--store", "sealed", "--no-credential", "--size", "4M"]);
+    let before = disk.json("wear", &[]);
+    let server = serve(&disk);
+    let mut of = client(&server);
+    for round in 0..8 {
+        (0..1000).for_each(|block| write(&mut of, round, block));
+        flush(&mut of);
+    }
+    let served = disk.json("wear", &[]);
+    drop(of);
+    server.stop();
+    let after = disk.json("wear", &[]);
+    let erases = |wear: &serde_json::Value| wear["operations"]["erases"].as_u64().expect("a number");
+    assert!(
+        erases(&before) < erases(&served) && erases(&served) <= erases(&after),
+        "{before} {served} {after}"
+    );
+    assert_eq!((&after["blocks"], &after["endurance"]), (&192.into(), &100_000.into()), "{after}");
+    let plain = Disk::new(&["--size", "1M"]);
+    plain.assert_refused("wear", &[], 1, "lies on no flash chip");
+}
+
+#[test]
+fn a_chip_that_does_not_suit_is_refused_by_name_and_nothing_is_left_behind() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let at = |name: &str| text(&dir.path().join(name)).to_string();
+    let create = |args: &[&str]| {
+        let output = quietus().args([&["create", &at("disk")], args].concat()).output().expect("it runs");
+        assert!(!output.status.success() && !dir.path().join("disk").exists(), "{args:?}");
+        String::from_utf8_lossy(&output.stderr).into_owned()
+    };
+    let (new, foreign) =
+        (format!("nand:{},chip=slc-2k,blocks=128", at("new")), format!("nand:{}", at("foreign")));
+    std::fs::write(at("foreign"), vec![7; 1 << 20]).expect("a file");
+    for (args, why) in [
+        (&["--medium", &foreign][..], "exists"),
+        (&["--medium", &format!("nand:{}", at("nothing"))], "chip= and blocks="),
+        (&["--medium", "nand:/dev/null"], "/dev/null"),
+        (&["--medium", &new, "--size", "1G"], "--size"),
+        (&["--medium", &new, "--store", "overlay", "--base", &at("foreign")], "--medium"),
+        (&["--medium", &format!("nand:{},chip=slc-9k,blocks=9", at("new"))], "slc-2k"),
+        (
+            &["--size", "1M", "--store", "sealed", "--no-credential", "--root", "nand"],
+            "--medium nand:/dev/mtd4",
+        ),
+    ] {
+        let said = create(args);
+        assert!(said.contains(why), "{args:?}: {said}");
+        assert!(!dir.path().join("new").exists(), "{args:?} left a chip behind");
+    }
+    assert!(std::fs::read(at("foreign")).expect("a file") == vec![7; 1 << 20], "a foreign file has changed");
+}
+
+#[test]
+fn another_disks_chip_a_chip_in_use_and_a_damaged_file_are_refused() {
+    let [disk, other] = [0, 1].map(|_| made(128, &["--store", "in-place", "--size", "2M"]));
+    let server = serve(&disk);
+    let mut of = client(&server);
+    write(&mut of, 1, 1);
+    flush(&mut of);
+    let toml = std::fs::read_to_string(other.path().join("disk.toml")).expect("a description");
+    let moved = toml.replace(text(&chip(&other)), text(&chip(&disk)));
+    std::fs::write(other.path().join("disk.toml"), &moved).expect("a description");
+    other.assert_refused("status", &[], 1, "checksum");
+    std::fs::write(other.path().join("disk.toml"), &toml).expect("a description");
+    drop(of);
+    server.stop();
+
+    let (mine, its) = (chip(&disk), chip(&other));
+    let kept = std::fs::read(&mine).expect("a chip");
+    std::fs::copy(&its, &mine).expect("a copy");
+    disk.assert_refused("verify", &[], 1, "another disk");
+    std::fs::write(&mine, &kept[..kept.len() / 2]).expect("a shorter chip");
+    disk.assert_refused("verify", &[], 1, "chip");
+    std::fs::write(&mine, &kept).expect("the chip");
+    flip(&mine, 9);
+    disk.assert_refused("verify", &[], 1, "chip");
+    flip(&mine, 9);
+    overwrite(&mine, 0, b"NOTACHIP");
+    disk.assert_refused("verify", &[], 1, "chip");
+    std::fs::write(&mine, &kept).expect("the chip");
+    let server = serve(&disk);
+    assert_there(&mut client(&server), 1, &content(1, 1));
+}
