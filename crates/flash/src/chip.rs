@@ -6,7 +6,7 @@
 //! - The power can be cut at any operation that changes the chip. A program that was cut leaves nothing, a whole page, a page that reads well
 //!   at first and by chance later, or remains that look blank or uncorrectable. Each page of an erase that was cut does the same.
 //! - A block can die at any operation: from then on its programs and erases fail, each with remains of any kind. Blackening its pages works or
-//!   does nothing. A weak block gets one more wrong bit every few reads, until it is erased.
+//!   does nothing. A weak block gets one more wrong bit every few reads, until it is erased or blackened. Raw reads show the wrong bits.
 
 mod cells;
 pub mod rng;
@@ -238,6 +238,7 @@ impl Nand for MemoryChip {
         let block = &mut self.blocks[block.0 as usize];
         if !is_cut && !block.is_stubborn {
             block.pages[index as usize].blacken(self.geometry.page_bytes as usize);
+            block.bits = 0;
             block.next = self.geometry.block_pages;
         }
         self.is_powered()
@@ -248,7 +249,13 @@ impl Nand for MemoryChip {
         self.counts.reads += 1;
         self.counts.micros += self.timing.read_us;
         let (block, index) = self.geometry.place(page);
-        self.blocks[block.0 as usize].pages[index as usize].raw(into);
+        let block = &self.blocks[block.0 as usize];
+        let page = &block.pages[index as usize];
+        page.raw(into);
+        if !page.is_blank() {
+            // A bit of each byte, from the front.
+            into.iter_mut().take(block.bits as usize).for_each(|byte| *byte ^= 1 << (index % 8));
+        }
         spare.fill(0xff);
         Ok(())
     }

@@ -1,5 +1,6 @@
 //! The translation layer: a disk of units above a chip.
 
+pub mod audit;
 mod clear;
 mod collect;
 mod erase;

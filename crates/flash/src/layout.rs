@@ -5,7 +5,7 @@
 
 use crate::nand::{EraseBlock, Geometry, Page};
 use crate::record::{
-    ENTRY_BYTES, GAP_BYTES, GAPS_MAX, LISTED_MAX, MARKS_MAX, RECORD_HEAD_BYTES, RUN_HEAD_BYTES,
+    ENTRY_BYTES, GAP_BYTES, GAPS_MAX, LISTED_MAX, MARKS_MAX, RECORD_HEAD_BYTES, RUN_HEAD_BYTES, Run,
 };
 use crate::units::{Slot, UNIT_BYTES};
 use std::ops::Range;
@@ -66,6 +66,11 @@ impl Layout {
     /// Number of pages of data that a run of `units` units has.
     pub(crate) fn run_pages(&self, units: usize) -> u32 {
         units.div_ceil(self.page_units as usize) as u32 * self.unit_pages
+    }
+
+    /// The page, within its block, of the record of `run`.
+    pub(crate) fn record_page(&self, run: &Run) -> u32 {
+        run.first + self.run_pages(run.entries.len())
     }
 
     /// The slot of unit `n` of a run that begins in page `first` of `block`.

@@ -11,6 +11,7 @@
 //! | what a start does after a cut of the power | `flash::{scan,open}` |
 //! | how blocks are chosen, collected, levelled, retired | `flash::{space,collect,wipe}` |
 //! | how content is destroyed | `flash::{erase,clear}` |
+//! | what a raw read of the whole chip shows | `flash::audit` |
 //!
 //! Drivers of real chips, and a [`Medium`](quietus_core::media::medium::Medium) above a disk, lie in the program's `host::media::flash`. There is no
 //! root of keys on the chip. Spare areas are not used. A cut of the power is taken to harm only the page that is programmed, or the block that
@@ -34,6 +35,7 @@ mod record;
 mod units;
 
 pub use error::{FlashError, FlashErrorKind};
+pub use flash::audit::{Audit, REMAINS_MAX, Remain};
 pub use flash::{Flash, Wear};
 pub use nand::{EraseBlock, Geometry, Nand, NandError, Page, Reading};
 pub use record::DiskId;

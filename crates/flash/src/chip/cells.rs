@@ -99,6 +99,10 @@ impl Cells {
         Ok(Reading::Good)
     }
 
+    pub(super) fn is_blank(&self) -> bool {
+        self.bytes.is_none()
+    }
+
     /// What the cells hold.
     pub(super) fn raw(&self, into: &mut [u8]) {
         match &self.bytes {

@@ -136,7 +136,7 @@ impl<N: Nand> Flash<N> {
         }
         let info = &mut self.space.blocks[found.block];
         info.sequence = run.sequence;
-        info.record = run.first + self.layout.run_pages(run.entries.len());
+        info.record = self.layout.record_page(run);
         info.has_marks |= !run.marks.is_empty();
         Ok(())
     }

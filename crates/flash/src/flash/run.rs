@@ -141,8 +141,8 @@ impl<N: Nand> Flash<N> {
         );
         loop {
             let page = geometry.page(block, next);
-            let record_page = |run: &Run| run.first + self.layout.run_pages(run.entries.len());
-            let bytes = record.to_bytes(self.disk, geometry.page_bytes, page, record_page);
+            let bytes =
+                record.to_bytes(self.disk, geometry.page_bytes, page, |run| self.layout.record_page(run));
             self.chip.program(page, &bytes)?;
             next += 1;
             if next == geometry.block_pages || self.layout.room(next) > 0 {
@@ -166,7 +166,7 @@ impl<N: Nand> Flash<N> {
         self.space.listed = listed;
         let info = &mut self.space.blocks[block];
         info.sequence = run.sequence;
-        info.record = run.first + self.layout.run_pages(run.entries.len());
+        info.record = self.layout.record_page(&run);
         info.has_marks |= !run.marks.is_empty();
         let open = self.space.streams[stream as usize].as_mut().expect("the stream has an open block");
         open.runs.insert(0, run);

@@ -147,7 +147,7 @@ impl Scan {
         if let Some(head) = self.heads.get(&found.run.sequence) {
             return Ok(Some(head.clone()));
         }
-        let index = found.run.first + layout.run_pages(found.run.entries.len());
+        let index = layout.record_page(&found.run);
         let page = layout.geometry.page(found.block, index);
         let record = chip.content(page)?.and_then(|bytes| Record::from_bytes(bytes, self.disk, page));
         Ok(record.map(|record| Head { listed: record.listed, gaps: record.gaps }))

@@ -1,3 +1,4 @@
+mod audit;
 mod history;
 mod wear;
 mod world;

@@ -8,6 +8,9 @@ const MAGIC: [u8; 8] = *b"PAYLOAD!";
 /// Bytes that each part of a payload takes, so that parts of a page are found too.
 const PART_BYTES: usize = 64;
 
+/// Number of deletions after which the chip is audited.
+const AUDIT_EVERY: u64 = 4;
+
 /// A part of `version` of a unit.
 fn part(unit: u64, version: u64) -> Vec<u8> {
     let mut part = MAGIC.to_vec();
@@ -135,6 +138,37 @@ impl World {
         }
         self.settle();
         self.check_cells();
+        if self.erases.is_multiple_of(AUDIT_EVERY) {
+            self.check_audit(Extent::new(first * UNIT, count * UNIT), keep)?;
+        }
+        Ok(())
+    }
+
+    /// An audit after a deletion of `extent` finds what the cells hold.
+    fn check_audit(&mut self, extent: Extent<Pos>, keep: Keep) -> Result<(), FlashError> {
+        let (dead, older) = match keep {
+            Keep::Nothing => (vec![extent], Vec::new()),
+            Keep::Present => (Vec::new(), vec![extent]),
+        };
+        let audit = self.flash().audit(&dead, &older)?;
+        let geometry = self.chip().geometry();
+        let (mut parts, mut forbidden) = (0, 0);
+        for page in (0..geometry.blocks * geometry.block_pages).map(Page) {
+            for (unit, version) in payloads(&self.chip().cells(page)) {
+                let is_present = self.known[unit as usize].possible.last() == Some(&version);
+                let is_deleted = extent.overlaps(Extent::new(unit * UNIT, UNIT));
+                forbidden += u64::from(is_deleted && !is_present);
+                parts += 1;
+            }
+        }
+        assert_eq!(audit.pages_read, u64::from(geometry.blocks * geometry.block_pages));
+        assert!(forbidden == 0 || audit.remains_count > 0, "{forbidden} parts of deleted units: {audit:?}");
+        if self.flash().wear().stuck_blocks == 0 {
+            assert_eq!(audit.remains, [], "{audit:?}");
+            let live: u32 = self.flash().space.blocks.iter().map(|(_, info)| info.live).sum();
+            let versions = audit.stale_units + u64::from(live);
+            assert_eq!(parts, versions * (UNIT_BYTES / PART_BYTES) as u64, "versions on the chip: {audit:?}");
+        }
         Ok(())
     }
 
