@@ -7,8 +7,10 @@
 //! | what `status` and `quietus sensitive` say of marks | `sensitivity` |
 //! | stubs and their keys on the medium | `stubs`, `stub_medium` |
 //! | the root of a sealed disk | `top_cell` |
+//! | every page of a flash chip | `flash` |
 //! | `quietus verify` | `verify` |
 
+mod flash;
 mod receipts;
 pub mod sensitivity;
 mod stub_medium;
@@ -16,6 +18,7 @@ mod stubs;
 mod top_cell;
 mod verify;
 
+pub use flash::{ChipFound, ChipPage};
 pub use stubs::{RootFound, StubsFound};
 pub use top_cell::SealedFound;
 pub use verify::{CheckLine, Checks};
@@ -102,6 +105,9 @@ pub struct Proof {
     /// Findings in the root of a sealed disk.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sealed: Option<SealedFound>,
+    /// Findings on the flash chip of a disk that lies on one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub chip: Option<ChipFound>,
     /// Which content had to be destroyed ([`Sensitivity`]), if that was not all, as it was signed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sensitive: Option<AsSigned<Sensitivity>>,
@@ -169,7 +175,8 @@ impl Proof {
     pub fn places_found(&self) -> u64 {
         let stubs = self.stubs.as_ref().map_or(0, |found| found.residue.len() + found.root.residue.len());
         let sealed = self.sealed.as_ref().map_or(0, |found| found.root.residue.len());
-        (self.violations.len() + stubs + sealed) as u64
+        let chip = self.chip.as_ref().map_or(0, |found| found.remains);
+        (self.violations.len() + stubs + sealed) as u64 + chip
     }
 }
 
@@ -196,6 +203,7 @@ pub fn prove(
     search.run()?;
     let stubs = if dies_with_stub { Some(search.look_at_stubs(dir)?) } else { None };
     let sealed = dir.toml().sealed.as_ref().map(|_| search.look_at_top_cell(dir)).transpose()?;
+    let chip = search.look_at_chip(dir)?;
     let Search { mut bytes, read_ways, hole_bytes, destroyed_bytes, violations, digest, .. } = search;
     let (status, waiting) = engine.ask(|volume| (volume.status(), volume.waiting_bytes()));
     for (cause, amount) in waiting.by_cause.into_iter().filter(|(_, amount)| *amount > 0) {
@@ -224,6 +232,7 @@ pub fn prove(
         epochs: epochs(&status.store, status.live_bytes),
         stubs,
         sealed,
+        chip,
         sensitive: sensitive.map(AsSigned::new),
     };
     let receipt = Signed::sign(proof, &key);

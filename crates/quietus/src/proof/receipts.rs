@@ -50,7 +50,7 @@ fn note(line: &[u8], size: u64, all: &mut BlockSet<Addr>) {
     for run in batch.all() {
         let Some(extent) = Extent::<Addr>::within(run.start, run.len, size) else { continue };
         match run.kind.act.as_str() {
-            "shredded" | "rekeyed" => {
+            "shredded" | "rekeyed" | "erased" => {
                 let end = extent.end() / BLOCK_BYTES * BLOCK_BYTES;
                 let start = extent.start.0.next_multiple_of(BLOCK_BYTES);
                 all.insert(Extent::between(start.min(end), end));

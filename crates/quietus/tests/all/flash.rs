@@ -92,7 +92,9 @@ fn what_dies_in_place_is_gone_from_each_page_of_the_chip_with_all_that_lay_there
     let log = told(&disk.run("deaths", &[]));
     assert!(log.contains("\"act\":\"erased\",\"passes\":0"), "{log}");
     let proof = disk.beside("proof.json");
-    disk.json("prove", &["-o", text(&proof)]);
+    let proven = disk.json("prove", &["-o", text(&proof)]);
+    let found = &proven["statement"]["chip"];
+    assert_eq!((&found["pages_read"], &found["remains"]), (&(128 * 64).into(), &0.into()), "{found}");
     assert_eq!(disk.json("verify", &[])["ok"], true);
     let server = serve(&disk);
     let mut of = client(&server);
@@ -161,7 +163,7 @@ fn a_chip_that_does_not_suit_is_refused_by_name_and_nothing_is_left_behind() {
         (format!("nand:{},chip=slc-2k,blocks=128", at("new")), format!("nand:{}", at("foreign")));
     std::fs::write(at("foreign"), vec![7; 1 << 20]).expect("a file");
     for (args, why) in [
-        (&["--medium", &foreign][..], "exists"),
+        (&["--medium", &foreign][..], "is no chip"),
         (&["--medium", &format!("nand:{}", at("nothing"))], "chip= and blocks="),
         (&["--medium", "nand:/dev/null"], "/dev/null"),
         (&["--medium", &new, "--size", "1G"], "--size"),

@@ -100,8 +100,8 @@ fn a_report_with_a_wrong_time_without_a_field_or_with_one_too_many_is_not_valid(
 }
 
 /// Fields whose unit is milliseconds or nanoseconds, and which are no times but durations; and the one time that `disk.toml` has so.
-const NUMBERS: [&str; 6] =
-    ["base_mtime_ns", "deadline_ms", "held_ms", "idle_after_ms", "oldest_ms", "root_life_ms"];
+const NUMBERS: [&str; 7] =
+    ["base_mtime_ns", "deadline_ms", "held_ms", "idle_after_ms", "life_ms", "oldest_ms", "root_life_ms"];
 /// Fields that may be anything: a line that only a later version understands.
 const UNTYPED: [&str; 1] = ["line"];
 /// Keywords one of which says what a value is.
@@ -252,6 +252,9 @@ fn every_report_about_disks_is_as_its_schema_says() {
         "repair old --dry-run",
         "doctor .",
         "list",
+        "create box --size 1M --medium nand:chip,chip=slc-2k,blocks=160",
+        "wear box",
+        "prove box",
     ] {
         seen.run(line);
     }

@@ -426,7 +426,7 @@ fn found_text(out: &mut String, proof: &Proof) -> std::fmt::Result {
     for start in cells.iter().take(10) {
         writeln!(out, "KEY THAT IS NOT IN USE at {start} of the root")?;
     }
-    Ok(())
+    proof.chip.as_ref().map_or(Ok(()), |chip| wear::proven(out, chip))
 }
 
 /// The dead bytes that have no space on the medium: those that were destroyed, and those with no receipt.

@@ -3,7 +3,8 @@
 use super::bytes;
 use super::waiting::{duration, line};
 use crate::front::control::WearAnswer;
-use std::fmt;
+use crate::proof::{ChipFound, ChipPage};
+use std::fmt::{self, Write};
 
 /// The wear of a chip, and how long it lasts.
 pub(super) fn text(out: &mut String, it: &WearAnswer) -> fmt::Result {
@@ -40,6 +41,25 @@ pub(super) fn text(out: &mut String, it: &WearAnswer) -> fmt::Result {
         );
         line(out, "counted", &what)
     })
+}
+
+/// What a proof says of a chip.
+pub(super) fn proven(out: &mut String, it: &ChipFound) -> fmt::Result {
+    for ChipPage { block, page, at } in it.pages.iter().take(10) {
+        match at {
+            Some(at) => writeln!(
+                out,
+                "DEAD CONTENT in page {page} of block {block} of the chip (byte {at} of its disk)"
+            )?,
+            None => writeln!(out, "UNKNOWN CONTENT in page {page} of block {block} of the chip")?,
+        }
+    }
+    let (pages, bad, older) = (it.pages_read, it.bad_blocks, it.older_versions);
+    writeln!(
+        out,
+        "chip         {pages} pages read raw, those of {bad} bad blocks too: {} with dead content; {older} older versions of other content",
+        it.remains
+    )
 }
 
 #[cfg(test)]

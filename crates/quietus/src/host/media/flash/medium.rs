@@ -4,6 +4,7 @@ use super::open::{FlashWear, Open};
 use crate::host::media::SharedMedium;
 use quietus_core::base::units::{Extent, Pos};
 use quietus_core::media::medium::{Capabilities, Keep, Medium, MediumError};
+use quietus_flash::Audit;
 use std::io::IoSliceMut;
 use std::sync::Arc;
 
@@ -24,6 +25,23 @@ impl FlashMedium {
     #[must_use]
     pub fn wear(&self) -> FlashWear {
         self.open.wear()
+    }
+
+    /// Reads every page of the chip raw, and says where it holds what the first extents had, and what the others had before their present
+    /// content. Each extent is of a medium of this chip.
+    ///
+    /// # Errors
+    /// The chip's.
+    pub fn audit(
+        &self,
+        dead: &[(&Self, Extent<Pos>)],
+        older: &[(&Self, Extent<Pos>)],
+    ) -> Result<Audit, MediumError> {
+        let [dead, older] = [dead, older].map(|all| {
+            let there = |(medium, extent): &(&Self, Extent<Pos>)| medium.place(extent.start, extent.len);
+            all.iter().map(there).collect::<Vec<_>>()
+        });
+        self.open.with("reading all pages of", |flash| flash.audit(&dead, &older))
     }
 
     /// Where `len` bytes at `pos` of the part lie on the disk.

@@ -1,0 +1,82 @@
+//! The proof about a flash chip: every page of every block, read raw, with its spare area, those of bad blocks too.
+//!
+//! In place, no version of a block may be there that died and has a receipt. Of a sealed disk older ciphertext may be there, since its keys are
+//! gone; of the root only the present version may.
+
+use super::{ProofError, Search};
+use crate::disk::DiskDir;
+use crate::engine::export::{Export, liveness_runs};
+use crate::host::media::DiskMedium;
+use quietus_core::base::units::{Extent, Pos};
+use quietus_core::media::MediumId;
+use quietus_core::media::medium::Medium;
+use quietus_core::request::Liveness;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// Findings on the flash chip of a disk.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
+pub struct ChipFound {
+    /// The chip, as `--medium` names it.
+    pub chip: String,
+    /// Pages that were read raw, each with its spare area.
+    pub pages_read: u64,
+    /// Blocks that are marked bad; their pages were read, too.
+    pub bad_blocks: u32,
+    /// Older versions of content on the chip that need not be destroyed: of live blocks, of plain content, or ciphertext without a key.
+    pub older_versions: u64,
+    /// How many pages hold what must not be there, or may hold it.
+    pub remains: u64,
+    /// The first of these pages.
+    pub pages: Vec<ChipPage>,
+}
+
+/// A page of a flash chip.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
+pub struct ChipPage {
+    /// The erase block.
+    pub block: u32,
+    /// The page in the block.
+    pub page: u32,
+    /// Where on the chip's disk lies what the page holds, in bytes; absent if nothing explains what the page holds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub at: Option<u64>,
+}
+
+impl<F: FnMut(u64, u64) -> bool> Search<'_, F> {
+    /// Reads the whole chip of the disk, if it lies on one.
+    pub(super) fn look_at_chip(&mut self, dir: &DiskDir) -> Result<Option<ChipFound>, ProofError> {
+        let Some(data) = self.engine.medium(MediumId::Data) else { return Ok(None) };
+        let DiskMedium::Flash(data) = &*data else { return Ok(None) };
+        let root = self.engine.medium(MediumId::Root);
+        let root = match root.as_deref() {
+            Some(DiskMedium::Flash(root)) => vec![(root, Extent::new(0, root.size()))],
+            _ => Vec::new(),
+        };
+        let is_sealed = dir.toml().sealed.is_some();
+        let dead = if is_sealed { Vec::new() } else { self.dead_with_receipts() };
+        let dead: Vec<_> = dead.into_iter().map(|extent| (data, extent)).collect();
+        let found = data.audit(&dead, &root)?;
+        let page = |it: &quietus_flash::Remain| ChipPage {
+            block: it.block.0,
+            page: it.page,
+            at: it.unit.map(|unit| unit.0),
+        };
+        Ok(Some(ChipFound {
+            chip: dir.medium_path().display().to_string(),
+            pages_read: found.pages_read,
+            bad_blocks: found.blocks_bad,
+            older_versions: found.stale_units,
+            remains: found.remains_count,
+            pages: found.remains.iter().map(page).collect(),
+        }))
+    }
+
+    /// The whole blocks that are dead by now and have a receipt.
+    fn dead_with_receipts(&self) -> Vec<Extent<Pos>> {
+        let whole = Extent::new(0, self.engine.info().size);
+        let dead = liveness_runs(self.engine, whole).filter(|(_, it)| *it == Liveness::Dead);
+        let known = dead.flat_map(|(run, _)| self.destroyed.runs_within(run).collect::<Vec<_>>());
+        known.map(|run| Extent::new(run.start.0, run.len)).collect()
+    }
+}
