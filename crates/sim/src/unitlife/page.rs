@@ -32,6 +32,7 @@ pub(super) enum Say {
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(super) enum Part {
     Plain,
+    /// Counts if a session is in the page behind it.
     Trial,
     Session,
 }

@@ -46,7 +46,7 @@ pub(super) struct Layer {
     pub next: Option<(usize, usize)>,
     /// What the last record lists.
     pub listed: Vec<usize>,
-    /// Sequences that do not count, until a start has erased what has them.
+    /// Sequences that do not count, until what has them is erased.
     pub gaps: Vec<(u32, u32)>,
     /// The blocks that a start may take before its session counts.
     pub candidates: Option<Vec<usize>>,
@@ -151,8 +151,8 @@ impl Layer {
         }
     }
 
-    /// Writes a run.
-    pub fn run(&mut self, kind: Kind, of: [Entry; UNITS]) -> Result<(), Stop> {
+    /// Writes a run; false if it is a session, and failed.
+    pub fn run(&mut self, kind: Kind, of: [Entry; UNITS]) -> Result<bool, Stop> {
         loop {
             let (block, page) = match self.next {
                 Some(next) => next,
@@ -180,10 +180,14 @@ impl Layer {
                 if kind != Kind::Trial {
                     (self.listed, self.candidates) = (listed, None);
                 }
-                return Ok(());
+                return Ok(true);
             }
             (self.state[block], self.next) = (State::Closed, None);
             (self.is_failing[block], self.is_murky[block]) = (true, true);
+            self.gaps.push((sequence - 1, sequence));
+            if kind == Kind::Session {
+                return Ok(false);
+            }
         }
     }
 
@@ -274,6 +278,7 @@ impl Layer {
         while let Some(block) = (0..BLOCKS).find(|block| is_failing(self, block)) {
             self.clear(&[block])?;
         }
+        self.gaps.clear();
         Ok(Outcome::Done)
     }
 

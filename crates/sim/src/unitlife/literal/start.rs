@@ -56,10 +56,17 @@ impl Scan {
 
     /// Leaves out what does not count though it reads.
     fn judge(&mut self, layer: &Layer) {
-        let is_trial = |run: &mut Run| run.record.kind == Kind::Trial && !layer.has(Fault::CountTrials);
-        while let Some(run) = self.runs.pop_if(is_trial) {
+        let is_session = |run: &&Run| run.record.kind == Kind::Session;
+        let sessions: Vec<_> =
+            self.runs.iter().filter(is_session).map(|run| (run.block, run.page)).collect();
+        let is_left = |run: &Run| {
+            let has_session = sessions.contains(&(run.block, run.page + 1));
+            run.record.kind == Kind::Trial && !has_session && !layer.has(Fault::CountTrials)
+        };
+        for run in self.runs.iter().filter(|run| is_left(run)) {
             self.looks[run.block] = Look::Unknown;
         }
+        self.runs.retain(|run| !is_left(run));
         let gaps = self.runs.last().map(|run| run.record.gaps.clone()).unwrap_or_default();
         let is_in = |run: &Run| {
             let sequence = run.record.sequence;
@@ -108,7 +115,9 @@ impl Layer {
             }
         }
         self.run(Kind::Trial, entries)?;
-        self.run(Kind::Session, [Entry::Nothing; UNITS])?;
+        while !self.run(Kind::Session, [Entry::Nothing; UNITS])? {
+            self.run(Kind::Trial, entries)?;
+        }
         self.settle()
     }
 

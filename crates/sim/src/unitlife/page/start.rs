@@ -18,9 +18,12 @@ impl Page {
     /// What a start reads if the pages `well` read, and the tasks that follow.
     pub(super) fn start(&mut self, well: u16) -> Vec<Task> {
         let mut shapes: [Shape; BLOCKS] = std::array::from_fn(|block| self.shape(block, well));
-        let read = self.read_runs(well);
-        let trials = read.iter().rev().take_while(|(run, _)| self.runs[run].part == Part::Trial).count();
-        let (read, dropped) = read.split_at(read.len() - trials);
+        let is_session = |run: RunId| self.runs[&run].part == Part::Session;
+        let is_dropped = |(run, (block, page)): &(RunId, Place)| {
+            let is_trial = self.runs[run].part == Part::Trial;
+            is_trial && !self.reads((*block, page + 1), well).is_some_and(is_session)
+        };
+        let (dropped, read): (Vec<_>, Vec<_>) = self.read_runs(well).into_iter().partition(is_dropped);
         let Some((last, place)) = read.last().copied() else {
             self.disk = Disk::Refused;
             return Vec::new();

@@ -91,9 +91,9 @@ impl Page {
             }
             Task::Tend => {
                 let failing = self.such(|it| it.is_failing && it.used == Use::Closed);
-                if let Some(first) = each(failing).next() {
-                    self.tasks.push(Task::Tend);
-                    self.tasks.push(Task::Clear(1 << first));
+                match each(failing).next() {
+                    Some(first) => self.tasks.extend([Task::Tend, Task::Clear(1 << first)]),
+                    None => self.disowned.clear(),
                 }
             }
             Task::Destroy(unit) => {
@@ -221,7 +221,14 @@ impl Page {
                     (self.listed, self.candidates) = (lists, None);
                 }
             }
-            End::Fails(_) => (it.used, it.is_failing, it.is_murky) = (Use::Closed, true, true),
+            End::Fails(_) => {
+                (it.used, it.is_failing, it.is_murky) = (Use::Closed, true, true);
+                self.disowned.insert(id);
+                let trial = page.checked_sub(1).and_then(|page| it.known[page]);
+                if let Some(trial) = trial.filter(|_| part == Part::Session) {
+                    self.tasks.push(Task::Run(Part::Trial, self.runs[&trial].says));
+                }
+            }
             End::Cut(_) => {}
         }
     }
