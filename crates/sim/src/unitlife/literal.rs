@@ -74,7 +74,8 @@ impl Literal {
             }
             (Disk::Busy(change, block), Step::Fail(left)) => {
                 let may_wear = self.now.chip.worn.is_none_or(|worn| worn == usize::from(block));
-                self.may_fail && may_wear && change.may_leave(left, false)
+                let is_spared = self.cuts == CUTS_MAX || !self.may_fail;
+                !is_spared && may_wear && change.may_leave(left, false)
             }
             (Disk::Down, Step::Start(well)) => well & !self.answer().weak() == 0,
             _ => false,

@@ -210,7 +210,8 @@ impl Page {
             Step::Fail(left) => {
                 let Disk::Busy(change, block) = self.disk else { return false };
                 let is_worn = self.worn.is_none_or(|worn| worn == usize::from(block));
-                self.may_fail && is_worn && change.may_leave(left, false)
+                let may_fail = self.may_fail && self.cuts < CUTS_MAX;
+                may_fail && is_worn && change.may_leave(left, false)
             }
             Step::Cut(left) => {
                 let may_leave = match self.disk {

@@ -106,19 +106,30 @@ impl Layer {
         if self.has(Fault::ProgramAfterCut) {
             self.go_on(last.block);
         }
-        let place = (last.block, last.page);
-        let mut entries = last.record.entries;
-        for (unit, entry) in entries.iter_mut().enumerate() {
-            let is_there = [Where::At(place.0, place.1), Where::Marked(place.0, place.1)].contains(&self.at[unit]);
-            if !is_there || self.has(Fault::TrustWeak) {
-                *entry = Entry::Nothing;
-            }
-        }
+        let entries = self.trial(&scan.runs, last);
         self.run(Kind::Trial, entries)?;
         while !self.run(Kind::Session, [Entry::Nothing; UNITS])? {
             self.run(Kind::Trial, entries)?;
         }
         self.settle()
+    }
+
+    /// What the trial holds: what the last run does, and if that is a session, what its trial does.
+    fn trial(&self, runs: &[Run], last: &Run) -> [Entry; UNITS] {
+        let mut entries = [Entry::Nothing; UNITS];
+        let is_trial = |run: &Run| {
+            last.record.kind == Kind::Session && (run.block, run.page + 1) == (last.block, last.page)
+        };
+        let place = |run: &Run| (run.block, run.page);
+        for run in runs.iter().filter(|run| is_trial(run) || place(run) == place(last)) {
+            for (unit, entry) in entries.iter_mut().enumerate() {
+                let counts = [Where::At(run.block, run.page), Where::Marked(run.block, run.page)];
+                if counts.contains(&self.at[unit]) && !self.has(Fault::TrustWeak) {
+                    *entry = run.record.entries[unit];
+                }
+            }
+        }
+        entries
     }
 
     /// Notes what the runs say.

@@ -39,9 +39,13 @@ impl Page {
         self.disowned = disowned.into_iter().chain(self.runs.keys().copied().filter(is_later)).collect();
         let before = counted.iter().rev().nth(1).map(|(run, _)| self.runs[run].lists);
         self.candidates = Some(self.candidates(before.unwrap_or(self.listed), &shapes));
-        let trial = std::array::from_fn(|unit| {
-            let is_there = self.counts[unit].place() == Some(place);
-            if is_there { self.runs[&last].says[unit] } else { Say::Nothing }
+        // A session and its trial are one.
+        let is_pair = self.runs[&last].part == Part::Session;
+        let trial = std::array::from_fn(|unit| match self.counts[unit].place() {
+            Some((block, page)) if block == place.0 && (page == place.1 || is_pair && page + 1 == place.1) => {
+                self.known_says(block, page)[unit]
+            }
+            _ => Say::Nothing,
         });
         let nothing = [Say::Nothing; UNITS];
         vec![
@@ -52,6 +56,11 @@ impl Page {
             Task::Run(Part::Session, nothing),
             Task::Run(Part::Trial, trial),
         ]
+    }
+
+    /// What the run says that is known to be there.
+    fn known_says(&self, block: usize, page: usize) -> [Say; UNITS] {
+        self.blocks[block].known[page].map_or([Say::Nothing; UNITS], |run| self.runs[&run].says)
     }
 
     /// The run in a slot that reads.
