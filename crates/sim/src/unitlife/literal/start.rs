@@ -79,7 +79,7 @@ impl Scan {
         self.runs.retain(|run| !is_in(run));
     }
 
-    /// The blocks that may be taken, if the last run lists `listed`.
+    /// The blocks that may be taken, if the last run lists the good blocks `listed`.
     fn candidates(&self, listed: &[usize]) -> Vec<usize> {
         let before = self.runs.iter().rev().nth(1).map(|run| &run.record.listed);
         let is_before = |block: &usize| before.is_none_or(|before| before.contains(block));
@@ -101,8 +101,9 @@ impl Layer {
         self.sequence = scan.newest + SEQUENCE_GAP;
         self.gaps.clone_from(&last.record.gaps);
         self.gaps.push((last.record.sequence, self.sequence));
-        let candidates = scan.candidates(&last.record.listed);
-        self.candidates = Some(candidates.into_iter().filter(|block| !self.chip.is_bad[*block]).collect());
+        let is_good = |block: &usize| !self.chip.is_bad[*block];
+        let good: Vec<usize> = last.record.listed.iter().copied().filter(is_good).collect();
+        self.candidates = Some(scan.candidates(&good));
         if self.has(Fault::ProgramAfterCut) {
             self.go_on(last.block);
         }

@@ -1,5 +1,6 @@
 //! A start (9).
 
+use super::tasks::each;
 use super::{Page, Part, Place, RunId, Say, Slot, Task, Use};
 use crate::unitlife::{BLOCKS, Disk, Look, PAGES, UNITS};
 
@@ -116,15 +117,14 @@ impl Page {
 
     /// The blocks that may be taken before the session.
     fn candidates(&self, before: u8, shapes: &[Shape; BLOCKS]) -> Vec<usize> {
-        let is_in = |blocks: u8| move |block: &usize| blocks >> block & 1 == 1;
-        let both = || (0..BLOCKS).filter(is_in(self.listed & before));
+        let good = self.listed & self.such(|it| !it.is_marked);
+        let both = || each(good & before);
         let mut all: Vec<_> = both().filter(|block| shapes[*block] != Shape::Other).collect();
         let missing = SESSION_BLOCKS.saturating_sub(all.len());
         all.extend(both().filter(|block| shapes[*block] == Shape::Other).take(missing));
         if all.is_empty() {
-            all.extend((0..BLOCKS).filter(is_in(self.listed)));
+            all.extend(each(good));
         }
-        all.retain(|block| !self.blocks[*block].is_marked);
         all
     }
 }
