@@ -22,6 +22,8 @@ const TRIES: usize = 8;
 /// How much is tried.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
+    /// Units that the guest uses, 1 or 2.
+    pub units: u8,
     /// A block may fail, and the chip has one block more.
     pub may_fail: bool,
     /// States that are explored.
@@ -127,14 +129,14 @@ fn compare(literal: &Answer, page: &Answer) -> Result<(), String> {
     agree("receipts", &literal.receipts, &page.receipts)
 }
 
-/// Every event, but starts.
-fn events() -> Vec<Step> {
+/// Every event with so many units in use, but starts.
+fn events(units: u8) -> Vec<Step> {
     let of_unit = |unit: u8| {
         let erases = [Keep::Nothing, Keep::Present].map(|keep| Step::Erase(unit, keep));
         [Step::Write(unit), Step::Trim(unit)].into_iter().chain(erases)
     };
     let mut all = vec![Step::Go, Step::Flush];
-    all.extend((0..UNITS as u8).flat_map(of_unit));
+    all.extend((0..units).flat_map(of_unit));
     all.extend((0..BLOCKS as u8).map(Step::Move));
     all.extend(Left::ALL.map(Step::Cut));
     all.extend(Left::ALL.map(Step::Fail));
@@ -201,7 +203,7 @@ impl Search {
 pub fn enumerated(limits: Limits, fault: Option<Fault>, told: impl Fn(&Enumerated)) -> Enumerated {
     let first = Life::new(limits.may_fail, fault);
     let mut search = Search {
-        all: events(),
+        all: events(limits.units),
         known: HashSet::from([first.key(&first.literal.answer())]),
         found_by: vec![(0, Step::Flush)],
         next: VecDeque::from([(0, 0, first)]),
@@ -224,7 +226,7 @@ pub fn enumerated(limits: Limits, fault: Option<Fault>, told: impl Fn(&Enumerate
 fn walked(seed: u64, fault: Option<Fault>) -> Enumerated {
     let mut rng = Rng::new(seed);
     let mut life = Life::new(rng.chance(50), fault);
-    let (all, mut tried, mut path) = (events(), Enumerated::default(), Vec::new());
+    let (all, mut tried, mut path) = (events(UNITS as u8), Enumerated::default(), Vec::new());
     let (cuts, fails) = (rng.range(5, 60), rng.range(3, 30));
     let mut before = life.literal.answer();
     while path.len() < WALK {

@@ -7,7 +7,7 @@ mod chip;
 mod layer;
 mod start;
 
-use super::{Answer, BLOCKS, CUTS_MAX, Disk, Fault, Keep, Left, Outcome, PAGES, Raw, Read, Step, UNITS};
+use super::{Answer, BLOCKS, CUTS_MAX, Disk, FAIL_CUTS_MAX, Fault, Keep, Left, Outcome, PAGES, Raw, Read, Step, UNITS};
 use chip::{Cells, Chip, End, Entry, Kind, Record, Stop};
 use layer::{Layer, State};
 use std::collections::{BTreeMap, BTreeSet};
@@ -74,7 +74,7 @@ impl Literal {
             }
             (Disk::Busy(change, block), Step::Fail(left)) => {
                 let may_wear = self.now.chip.worn.is_none_or(|worn| worn == usize::from(block));
-                let is_spared = self.cuts == CUTS_MAX || !self.may_fail;
+                let is_spared = self.cuts > FAIL_CUTS_MAX || !self.may_fail;
                 !is_spared && may_wear && change.may_leave(left, false)
             }
             (Disk::Down, Step::Start(well)) => well & !self.answer().weak() == 0,

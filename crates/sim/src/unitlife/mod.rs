@@ -58,6 +58,8 @@ pub const BLOCKS: usize = 5;
 pub const PAGES: usize = 3;
 /// Cuts of the power before a start ends: one within an operation, two within starts.
 pub const CUTS_MAX: u8 = 3;
+/// Cuts of the power before which a block may still fail: a start after more of them has no block to spare.
+pub const FAIL_CUTS_MAX: u8 = 1;
 
 /// What a deletion leaves.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]

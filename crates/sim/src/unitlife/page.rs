@@ -7,7 +7,7 @@ mod start;
 mod tasks;
 
 use super::{
-    Answer, BLOCKS, CUTS_MAX, Change, Disk, Keep, Left, Look, Outcome, PAGES, Raw, Read, Step, UNITS,
+    Answer, BLOCKS, CUTS_MAX, Change, Disk, FAIL_CUTS_MAX, Keep, Left, Look, Outcome, PAGES, Raw, Read, Step, UNITS,
 };
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -210,7 +210,7 @@ impl Page {
             Step::Fail(left) => {
                 let Disk::Busy(change, block) = self.disk else { return false };
                 let is_worn = self.worn.is_none_or(|worn| worn == usize::from(block));
-                let may_fail = self.may_fail && self.cuts < CUTS_MAX;
+                let may_fail = self.may_fail && self.cuts <= FAIL_CUTS_MAX;
                 may_fail && is_worn && change.may_leave(left, false)
             }
             Step::Cut(left) => {
