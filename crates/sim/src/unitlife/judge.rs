@@ -45,8 +45,7 @@ impl Judge {
                     Raw::Held(_, versions) => versions[usize::from(unit)],
                     Raw::Blank | Raw::Black => None,
                 });
-                let is_asked =
-                    |version: &u32| keep == Keep::Nothing || present != Read::Version(*version);
+                let is_asked = |version: &u32| keep == Keep::Nothing || present != Read::Version(*version);
                 self.asked = versions.filter(is_asked).collect();
                 if keep == Keep::Nothing {
                     self.shows(unit, Read::Zeros);
@@ -80,7 +79,9 @@ impl Judge {
             self.returns(before, now)?;
         }
         match now.found().intersection(&self.destroyed).next() {
-            Some(version) => Err(format!("what was destroyed is not found: raw reads find version {version}")),
+            Some(version) => {
+                Err(format!("what was destroyed is not found: raw reads find version {version}"))
+            }
             None => Ok(()),
         }
     }

@@ -7,7 +7,9 @@ mod chip;
 mod layer;
 mod start;
 
-use super::{Answer, BLOCKS, CUTS_MAX, Disk, FAIL_CUTS_MAX, Fault, Keep, Left, Outcome, PAGES, Raw, Read, Step, UNITS};
+use super::{
+    Answer, BLOCKS, CUTS_MAX, Disk, FAIL_CUTS_MAX, Fault, Keep, Left, Outcome, PAGES, Raw, Read, Step, UNITS,
+};
 use chip::{Cells, Chip, End, Entry, Kind, Record, Stop};
 use layer::{Layer, State};
 use std::collections::{BTreeMap, BTreeSet};
@@ -69,9 +71,7 @@ impl Literal {
             (Disk::Idle, Step::Write(_) | Step::Trim(_) | Step::Flush | Step::Erase(..)) => true,
             (Disk::Idle, Step::Cut(left)) => left == Left::Untouched && self.cuts < CUTS_MAX,
             (Disk::Busy(..), Step::Go) => true,
-            (Disk::Busy(change, _), Step::Cut(left)) => {
-                change.may_leave(left, true) && self.cuts < CUTS_MAX
-            }
+            (Disk::Busy(change, _), Step::Cut(left)) => change.may_leave(left, true) && self.cuts < CUTS_MAX,
             (Disk::Busy(change, block), Step::Fail(left)) => {
                 let may_wear = self.now.chip.worn.is_none_or(|worn| worn == usize::from(block));
                 let is_spared = self.cuts > FAIL_CUTS_MAX || !self.may_fail;
@@ -210,7 +210,9 @@ impl Literal {
             disk: self.disk,
             outcome: self.outcome,
             reads: std::array::from_fn(read),
-            raw: std::array::from_fn(|block| std::array::from_fn::<_, PAGES, _>(|page| raw(&chip.cells[block][page]))),
+            raw: std::array::from_fn(|block| {
+                std::array::from_fn::<_, PAGES, _>(|page| raw(&chip.cells[block][page]))
+            }),
             bad: (0..BLOCKS).map(|block| u8::from(chip.is_bad[block]) << block).sum(),
             owed: self.contents().filter(|it| self.owed.contains(it)).map(|(_, version)| version).collect(),
             receipts: self.receipts.clone(),

@@ -7,7 +7,8 @@ mod start;
 mod tasks;
 
 use super::{
-    Answer, BLOCKS, CUTS_MAX, Change, Disk, FAIL_CUTS_MAX, Keep, Left, Look, Outcome, PAGES, Raw, Read, Step, UNITS,
+    Answer, BLOCKS, CUTS_MAX, Change, Disk, FAIL_CUTS_MAX, Keep, Left, Look, Outcome, PAGES, Raw, Read, Step,
+    UNITS,
 };
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -190,8 +191,7 @@ impl Page {
         };
         page.runs.insert(0, first);
         let block = &mut page.blocks[0];
-        (block.slots[0], block.known[0], block.used) =
-            (Slot::Holds(0, Look::Sound), Some(0), Use::Open(1));
+        (block.slots[0], block.known[0], block.used) = (Slot::Holds(0, Look::Sound), Some(0), Use::Open(1));
         page
     }
 
@@ -251,7 +251,9 @@ impl Page {
             return Read::Waits;
         }
         match (self.pending[unit], self.counts[unit]) {
-            (Say::Version(version), _) | (Say::Nothing, Counts::Version(version, _)) => Read::Version(version),
+            (Say::Version(version), _) | (Say::Nothing, Counts::Version(version, _)) => {
+                Read::Version(version)
+            }
             (Say::Trimmed, _) | (Say::Nothing, Counts::Zeros | Counts::Mark(_)) => Read::Zeros,
         }
     }

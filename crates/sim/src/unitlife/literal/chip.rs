@@ -100,7 +100,9 @@ impl Chip {
         match &self.cells[block][page] {
             Cells::Blank | Cells::Programmed(_, Look::Hidden) => Found::Blank,
             Cells::Black | Cells::Programmed(_, Look::Garbled) => Found::Garbage,
-            Cells::Programmed(_, Look::Weak) if self.well >> (PAGES * block + page) & 1 == 0 => Found::Garbage,
+            Cells::Programmed(_, Look::Weak) if self.well >> (PAGES * block + page) & 1 == 0 => {
+                Found::Garbage
+            }
             Cells::Programmed(record, Look::Sound | Look::Weak) => Found::Record(record),
         }
     }

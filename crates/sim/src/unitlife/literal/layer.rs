@@ -274,7 +274,8 @@ impl Layer {
 
     /// Clears blocks in which a program failed.
     pub fn tend(&mut self) -> Result<Outcome, Stop> {
-        let is_failing = |it: &Self, block: &usize| it.is_failing[*block] && it.state[*block] == State::Closed;
+        let is_failing =
+            |it: &Self, block: &usize| it.is_failing[*block] && it.state[*block] == State::Closed;
         while let Some(block) = (0..BLOCKS).find(|block| is_failing(self, block)) {
             self.clear(&[block])?;
         }
@@ -325,9 +326,8 @@ impl Layer {
         let is_stale = |block: usize, page: usize| {
             self.names[block][page][unit] && self.at[unit] != Where::At(block, page)
         };
-        let has_stale = |block: usize| {
-            (0..PAGES).any(|page| is_stale(block, page)) && !self.has(Fault::ForgetStale)
-        };
+        let has_stale =
+            |block: usize| (0..PAGES).any(|page| is_stale(block, page)) && !self.has(Fault::ForgetStale);
         let holds = |block: &usize| self.is_murky[*block] || has_stale(*block);
         (0..BLOCKS).filter(|block| is_state(self.state[*block])).filter(holds).collect()
     }

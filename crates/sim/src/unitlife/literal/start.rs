@@ -57,8 +57,7 @@ impl Scan {
     /// Leaves out what does not count though it reads.
     fn judge(&mut self, layer: &Layer) {
         let is_session = |run: &&Run| run.record.kind == Kind::Session;
-        let sessions: Vec<_> =
-            self.runs.iter().filter(is_session).map(|run| (run.block, run.page)).collect();
+        let sessions: Vec<_> = self.runs.iter().filter(is_session).map(|run| (run.block, run.page)).collect();
         let is_left = |run: &Run| {
             let has_session = sessions.contains(&(run.block, run.page + 1));
             run.record.kind == Kind::Trial && !has_session && !layer.has(Fault::CountTrials)

@@ -43,7 +43,9 @@ impl Page {
         // A session and its trial are one.
         let is_pair = self.runs[&last].part == Part::Session;
         let trial = std::array::from_fn(|unit| match self.counts[unit].place() {
-            Some((block, page)) if block == place.0 && (page == place.1 || is_pair && page + 1 == place.1) => {
+            Some((block, page))
+                if block == place.0 && (page == place.1 || is_pair && page + 1 == place.1) =>
+            {
                 self.known_says(block, page)[unit]
             }
             _ => Say::Nothing,
