@@ -246,7 +246,7 @@ impl Literal {
             let entries = record.entries.map(&mut entry);
             (look, sequences[&record.sequence], record.kind, entries, &record.listed, gaps).hash(to);
         }
-        let kinds = layer.chip.cells.iter().flatten().map(|cells| std::mem::discriminant(cells));
+        let kinds = layer.chip.cells.iter().flatten().map(std::mem::discriminant);
         kinds.collect::<Vec<_>>().hash(to);
         (layer.chip.is_bad, layer.chip.worn, layer.chip.well).hash(to);
         (layer.state, layer.is_murky, layer.is_failing, layer.names, layer.at).hash(to);
