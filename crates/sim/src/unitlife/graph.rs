@@ -226,7 +226,10 @@ pub fn enumerated(limits: Limits, fault: Option<Fault>, told: impl Fn(&Enumerate
 fn walked(seed: u64, fault: Option<Fault>) -> Enumerated {
     let mut rng = Rng::new(seed);
     let mut life = Life::new(rng.chance(50), fault);
-    let (all, mut tried, mut path) = (events(UNITS as u8), Enumerated::default(), Vec::new());
+    // Each walk goes without some events, so that some come far.
+    let (mut used, mut tried, mut path) = (events(UNITS as u8), Enumerated::default(), Vec::new());
+    used.retain(|_| rng.chance(60));
+    used.push(Step::Flush);
     let (cuts, fails) = (rng.range(5, 60), rng.range(3, 30));
     let mut before = life.literal.answer();
     while path.len() < WALK {
@@ -238,7 +241,7 @@ fn walked(seed: u64, fault: Option<Fault>) -> Enumerated {
             // What can happen is more likely than what cannot.
             Disk::Idle | Disk::Refused => {
                 let is_possible = |step: &Step| !matches!(step, Step::Cut(_)) && life.literal.allows(*step);
-                (0..TRIES).map(|_| rng.pick(&all)).find(is_possible).unwrap_or(Step::Flush)
+                (0..TRIES).map(|_| rng.pick(&used)).find(is_possible).unwrap_or(Step::Flush)
             }
         };
         tried.transitions += 1;

@@ -22,7 +22,7 @@
 //! *Wipe*: an erase, and a second one if it fails. If both fail, or the block was failing, the block is retired: its pages are blackened, raw
 //! reads show whether they are, and then the block is marked bad. If any of this does not succeed the block is *stuck*.
 //!
-//! *Clear* some blocks: closes the open one, if it is among them; one run with what is needed of them, unless that is nothing and all are listed already;
+//! *Clear* some blocks: closes the open one, if it is among them; runs with what is needed of them, until that is nothing and all are listed;
 //! then a wipe of each that is closed. *Tend*: clears failing blocks, one by one, the first one first.
 //!
 //! *Flush*: one run with all that is pending, then tend. A trim becomes a mark, unless the unit has one, or no block needs it.

@@ -105,7 +105,10 @@ pub(super) enum Task {
     Wipe(usize, u8),
     Blacken(usize),
     Mark(usize),
+    /// Closes the open block if it is one of them, copies what is needed, and wipes them.
     Clear(Blocks),
+    /// Copies what is needed until all of them are listed, and wipes them.
+    Copy(Blocks),
     WipeClosed(Blocks),
     Tend,
     /// Clears all that may hold a version of the unit other than the present one.

@@ -220,8 +220,7 @@ impl Layer {
 
     /// Erases a listed block; false if it is retired.
     pub fn wipe(&mut self, block: usize) -> Result<bool, Stop> {
-        let is_allowed = self.listed.contains(&block) || self.has(Fault::EraseBeforeCopy);
-        assert!(is_allowed, "block {block} is listed when it is wiped");
+        assert!(self.listed.contains(&block) || self.fault.is_some(), "block {block} is listed when it is wiped");
         for _ in 0..ERASE_TRIES {
             if self.chip.erase(block)? {
                 self.forget(block);
@@ -251,16 +250,22 @@ impl Layer {
         if let Some((open, _)) = self.next.filter(|(open, _)| targets.contains(open)) {
             (self.state[open], self.next) = (State::Closed, None);
         }
-        let entries = self.gather(|block| targets.contains(&block));
-        let is_first = self.has(Fault::EraseBeforeCopy);
-        if is_first {
+        if self.has(Fault::EraseBeforeCopy) {
+            let entries = self.gather(|block| targets.contains(&block));
             self.wipe_all(targets)?;
+            return self.run(Kind::Plain, entries).map(|_| ());
         }
-        let is_listed = targets.iter().all(|block| self.listed.contains(block));
-        if entries != [Entry::Nothing; UNITS] || !is_listed {
+        loop {
+            // A failed program can make a mark needed that was not before.
+            let state = self.state;
+            let is_left = |block: &usize| targets.contains(block) && state[*block] == State::Closed;
+            let entries = self.gather(|block| is_left(&block));
+            let is_listed = targets.iter().filter(|block| is_left(block)).all(|it| self.listed.contains(it));
+            if entries == [Entry::Nothing; UNITS] && is_listed {
+                return self.wipe_all(targets);
+            }
             self.run(Kind::Plain, entries)?;
         }
-        if is_first { Ok(()) } else { self.wipe_all(targets) }
     }
 
     fn wipe_all(&mut self, targets: &[usize]) -> Result<(), Stop> {

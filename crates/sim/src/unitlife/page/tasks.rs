@@ -81,7 +81,13 @@ impl Page {
                 *used = if *used == Use::Fresh { Use::Open(0) } else { *used };
             }
             Task::Settled => self.pending = [Say::Nothing; UNITS],
-            Task::Clear(blocks) => self.clears(blocks),
+            Task::Clear(blocks) => {
+                if let Some((open, _)) = self.open().filter(|(open, _)| blocks >> open & 1 == 1) {
+                    self.blocks[open].used = Use::Closed;
+                }
+                self.tasks.push(Task::Copy(blocks));
+            }
+            Task::Copy(blocks) => self.copies_all(blocks),
             Task::WipeClosed(blocks) => {
                 let closed = blocks & self.such(|it| it.used == Use::Closed);
                 if let Some(first) = each(closed).next() {
@@ -169,14 +175,13 @@ impl Page {
 
     // Blocks are cleared (6)
 
-    fn clears(&mut self, blocks: Blocks) {
-        if let Some((open, _)) = self.open().filter(|(open, _)| blocks >> open & 1 == 1) {
-            self.blocks[open].used = Use::Closed;
-        }
-        let says = self.copies(blocks);
-        self.tasks.push(Task::WipeClosed(blocks));
-        if says != [Say::Nothing; UNITS] || blocks & !self.listed != 0 {
-            self.tasks.push(Task::Run(Part::Plain, says));
+    fn copies_all(&mut self, blocks: Blocks) {
+        let closed = blocks & self.such(|it| it.used == Use::Closed);
+        let says = self.copies(closed);
+        if says == [Say::Nothing; UNITS] && closed & !self.listed == 0 {
+            self.tasks.push(Task::WipeClosed(blocks));
+        } else {
+            self.tasks.extend([Task::Copy(blocks), Task::Run(Part::Plain, says)]);
         }
     }
 
