@@ -50,7 +50,7 @@ fn of_page(page: &Page, name: &mut impl FnMut(u32) -> u32, to: &mut impl Hasher)
         Say::Version(version) => Say::Version(name(version)),
         Say::Nothing | Say::Trimmed => say,
     };
-    (page.disk, page.cuts, page.worn, page.request).hash(to);
+    (page.disk, page.cuts, page.worn, page.request, page.last.map(|run| ranks[&run])).hash(to);
     for Block { slots, is_marked, used, is_murky, is_failing, known } in &page.blocks {
         for slot in slots {
             match slot {
@@ -61,9 +61,9 @@ fn of_page(page: &Page, name: &mut impl FnMut(u32) -> u32, to: &mut impl Hasher)
         }
         (is_marked, used, is_murky, is_failing, known.map(|run| run.map(|run| ranks[&run]))).hash(to);
     }
-    for Run { says, part, lists, disowns } in page.runs.values() {
+    for Run { says, part, lists, behind, disowns } in page.runs.values() {
         let disowned: Vec<u32> = disowns.iter().map(|run| ranks[run]).collect();
-        (says.map(&mut say), part, lists, disowned).hash(to);
+        (says.map(&mut say), part, lists, behind.map(|run| ranks[&run]), disowned).hash(to);
     }
     for counts in page.counts {
         match counts {

@@ -43,6 +43,8 @@ pub(super) struct Run {
     pub says: [Say; UNITS],
     pub part: Part,
     pub lists: Blocks,
+    /// The run that counted last when this one was tried.
+    pub behind: Option<RunId>,
     /// Runs that do not count if this one is the last.
     pub disowns: BTreeSet<RunId>,
 }
@@ -140,6 +142,8 @@ pub(super) struct Page {
     pub(super) pending: [Say; UNITS],
     pub(super) listed: Blocks,
     pub(super) disowned: BTreeSet<RunId>,
+    /// The last run that counts.
+    pub(super) last: Option<RunId>,
     /// The blocks that a start may take before its session.
     pub(super) candidates: Option<Vec<usize>>,
     pub(super) tasks: Vec<Task>,
@@ -175,6 +179,7 @@ impl Page {
             pending: [Say::Nothing; UNITS],
             listed: (1..all).map(|block| 1 << block).sum(),
             disowned: BTreeSet::new(),
+            last: Some(0),
             candidates: None,
             tasks: Vec::new(),
             request: None,
@@ -190,6 +195,7 @@ impl Page {
             says: [Say::Nothing; UNITS],
             part: Part::Plain,
             lists: page.listed,
+            behind: None,
             disowns: BTreeSet::new(),
         };
         page.runs.insert(0, first);
@@ -403,7 +409,11 @@ impl Page {
         let known = self.blocks.iter().flat_map(|block| block.known).flatten();
         let all: BTreeSet<RunId> = held.chain(known).collect();
         self.runs.retain(|run, _| all.contains(run));
-        self.runs.values_mut().for_each(|run| run.disowns.retain(|it| all.contains(it)));
+        for run in self.runs.values_mut() {
+            run.disowns.retain(|it| all.contains(it));
+            run.behind = run.behind.filter(|it| all.contains(it));
+        }
+        self.last = self.last.filter(|it| all.contains(it));
         self.disowned.retain(|it| all.contains(it));
     }
 }

@@ -78,9 +78,19 @@ impl Scan {
         self.runs.retain(|run| !is_in(run));
     }
 
+    /// The run before the last one. If it does not read, an erase of it began, and so the last run is whole.
+    fn before(&self) -> Option<&Run> {
+        let last = &self.runs.last()?.record;
+        let mut sequence = last.sequence - 1;
+        while let Some((after, _)) = last.gaps.iter().find(|(_, end)| *end == sequence) {
+            sequence = *after;
+        }
+        self.runs.iter().find(|run| run.record.sequence == sequence)
+    }
+
     /// The blocks that may be taken, if the last run lists the good blocks `listed`.
     fn candidates(&self, listed: &[usize]) -> Vec<usize> {
-        let before = self.runs.iter().rev().nth(1).map(|run| &run.record.listed);
+        let before = self.before().map(|run| &run.record.listed);
         let is_before = |block: &usize| before.is_none_or(|before| before.contains(block));
         let both = listed.iter().copied().filter(is_before);
         let (mut all, others): (Vec<_>, Vec<_>) = both.partition(|block| self.looks[*block] != Look::Unknown);

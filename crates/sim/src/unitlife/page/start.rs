@@ -38,7 +38,10 @@ impl Page {
         self.knows(&counted, last, &shapes);
         let is_later = |run: &RunId| *run > last;
         self.disowned = disowned.into_iter().chain(self.runs.keys().copied().filter(is_later)).collect();
-        let before = counted.iter().rev().nth(1).map(|(run, _)| self.runs[run].lists);
+        // If the run before does not read, an erase of it began, and so the last run is whole.
+        let behind = self.runs[&last].behind;
+        let before = counted.iter().find(|(run, _)| Some(*run) == behind).map(|(run, _)| self.runs[run].lists);
+        self.last = Some(last);
         self.candidates = Some(self.candidates(before.unwrap_or(self.listed), &shapes));
         // A session and its trial are one.
         let is_pair = self.runs[&last].part == Part::Session;

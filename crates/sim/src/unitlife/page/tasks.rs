@@ -202,7 +202,7 @@ impl Page {
         let id = self.next_run;
         self.next_run += 1;
         let (lists, disowns) = (self.lists(block, part, &says), self.disowned.clone());
-        self.runs.insert(id, Run { says, part, lists, disowns });
+        self.runs.insert(id, Run { says, part, lists, behind: self.last, disowns });
         let look = match end {
             End::Well | End::Fails(Left::Whole) | End::Cut(Left::Whole) => Some(Look::Sound),
             End::Fails(left) | End::Cut(left) => match left {
@@ -218,7 +218,7 @@ impl Page {
         }
         match end {
             End::Well => {
-                it.known[page] = Some(id);
+                (it.known[page], self.last) = (Some(id), Some(id));
                 it.used = if page + 1 < PAGES { Use::Open(page + 1) } else { Use::Closed };
                 self.tasks.pop();
                 self.count((block, page), says);
