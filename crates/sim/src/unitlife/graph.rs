@@ -228,7 +228,8 @@ fn walked(seed: u64, fault: Option<Fault>) -> Enumerated {
     let mut life = Life::new(rng.chance(50), fault);
     // Each walk goes without some events, so that some come far.
     let (mut used, mut tried, mut path) = (events(UNITS as u8), Enumerated::default(), Vec::new());
-    used.retain(|_| rng.chance(60));
+    let is_whole = rng.chance(50);
+    used.retain(|_| is_whole || rng.chance(60));
     used.push(Step::Flush);
     let (cuts, fails) = (rng.range(5, 60), rng.range(3, 30));
     let mut before = life.literal.answer();

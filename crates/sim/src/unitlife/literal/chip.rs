@@ -123,7 +123,7 @@ impl Chip {
         };
         let look = match left {
             Left::Untouched | Left::Half => return result,
-            // Two records in one page are none that reads.
+            // Two records in one page do not read.
             _ if *cells != Cells::Blank => Look::Garbled,
             Left::Whole => Look::Sound,
             Left::Weak => Look::Weak,

@@ -220,7 +220,10 @@ impl Layer {
 
     /// Erases a listed block; false if it is retired.
     pub fn wipe(&mut self, block: usize) -> Result<bool, Stop> {
-        assert!(self.listed.contains(&block) || self.fault.is_some(), "block {block} is listed when it is wiped");
+        assert!(
+            self.listed.contains(&block) || self.fault.is_some(),
+            "block {block} is listed when it is wiped"
+        );
         for _ in 0..ERASE_TRIES {
             if self.chip.erase(block)? {
                 self.forget(block);

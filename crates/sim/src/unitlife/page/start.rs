@@ -40,7 +40,8 @@ impl Page {
         self.disowned = disowned.into_iter().chain(self.runs.keys().copied().filter(is_later)).collect();
         // If the run before does not read, an erase of it began, and so the last run is whole.
         let behind = self.runs[&last].behind;
-        let before = counted.iter().find(|(run, _)| Some(*run) == behind).map(|(run, _)| self.runs[run].lists);
+        let before =
+            counted.iter().find(|(run, _)| Some(*run) == behind).map(|(run, _)| self.runs[run].lists);
         self.last = Some(last);
         self.candidates = Some(self.candidates(before.unwrap_or(self.listed), &shapes));
         // A session and its trial are one.
