@@ -17,7 +17,7 @@
 //!
 //! *A run* goes to the next page of the open block. If the block is full, the first block that the last record lists is taken: it is wiped, unless
 //! it was erased since the start. The last page of a block carries all that is needed elsewhere, too. A record lists all other blocks that
-//! are not bad and hold nothing needed, once it counts. If the program fails, the block is closed, failing and murky, and the run is tried once more.
+//! are not bad and hold nothing needed, once it counts. If the program fails, the block is closed, failing and murky, and the run is tried once more; a session with its trial. Records disown the failed run from then on.
 //!
 //! *Wipe*: an erase, and a second one if it fails. If both fail, or the block was failing, the block is retired: its pages are blackened, raw
 //! reads show whether they are, and then the block is marked bad. If any of this does not succeed the block is *stuck*.
@@ -30,10 +30,10 @@
 //! open blocks that are murky or have another version than the present one are cleared, until there is no such block; then tend. The
 //! deletion returns [`Outcome::Remains`] if a stuck block is murky or has such a version.
 //!
-//! *Start*: reads all pages. Trials behind all other runs do not count, nor do runs that the last one disowns, nor those in blocks that it
-//! lists. All listed blocks are murky, and those that look neither blank nor full. The blocks that may be taken are those that the last two runs list
+//! *Start*: reads all pages. Trials without a session in the page behind them do not count, nor do runs that the last one disowns, nor those in
+//! blocks that it lists. The run before the last one is the one that counted when that was written; if it does not read, it lists all. All listed blocks are murky, and those that look neither blank nor full. The blocks that may be taken are those that the last two runs list
 //! and that look blank or full, in order; if these are fewer than two, then others that both list; if there is no such block, all that the last one
-//! lists. (1) A trial with what the last run holds, which lists the rest of those. (2) A session, which holds nothing. (3) Murky blocks that the session
+//! lists. (1) A trial with what the last run holds (a session with its trial), which lists the rest of those. (2) A session, which holds nothing. (3) Murky blocks that the session
 //! lists are wiped. (4) All other murky blocks are cleared. (5) One empty run. Tend. Records before (5) disown all runs behind the last one that are
 //! not of this start, and what the last run disowned.
 //!
