@@ -44,6 +44,10 @@ soak: build
 	cargo run --release --locked -p quietus-sim -- key-life --states 800000
 	cargo run --release --locked -p quietus-sim -- key-life --blocks 3 --states 100000
 	cargo run --release --locked -p quietus-sim -- key-life --walks 100000
+	cargo run --release --locked -p quietus-sim -- unit-life --states 1000000
+	cargo run --release --locked -p quietus-sim -- unit-life --units 2 --states 500000
+	cargo run --release --locked -p quietus-sim -- unit-life --units 2 --failures --states 300000
+	cargo run --release --locked -p quietus-sim -- unit-life --walks 200000
 	cargo run --release --locked -p quietus-sim -- soak --seeds 100000
 	cargo test --release --locked -p quietus-core -- --ignored
 	lab/kill9 --rounds 1000

@@ -31,6 +31,7 @@ pub mod run;
 mod server;
 pub mod soak;
 mod spent;
+pub mod unitlife;
 pub mod vault;
 mod verdict;
 

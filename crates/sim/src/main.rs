@@ -14,6 +14,7 @@ use quietus_sim::run::mutants::all_found;
 use quietus_sim::run::pairs::{Guest, PAIRS, Pair};
 use quietus_sim::silence_panics;
 use quietus_sim::soak::{soak, split};
+use quietus_sim::unitlife;
 use quietus_sim::vault;
 use std::cell::Cell;
 use std::fmt::Debug;
@@ -91,6 +92,9 @@ enum Job {
     /// Enumerate the life of a key of a sealed disk (docs/decisions/0037-life-of-a-key.md): every event in every state of
     /// the page, a literal machine of media, sectors and keys beside it.
     KeyLife(KeyLife),
+    /// Enumerate the life of a unit of a disk on raw flash (docs/decisions/0039-life-of-a-unit.md): every event in every
+    /// state of the page, a literal machine of a raw chip beside it.
+    UnitLife(UnitLife),
     /// Check that each deliberate defect of the core and of the rules is found.
     #[cfg(debug_assertions)]
     Mutants {
@@ -147,6 +151,28 @@ struct KeyLife {
     fault: Option<String>,
 }
 
+#[derive(Args)]
+struct UnitLife {
+    /// Units that the guest uses, 1 or 2.
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..=2))]
+    units: u8,
+    /// Let one block fail, on a chip of five blocks instead of four.
+    #[arg(long)]
+    failures: bool,
+    /// Explore this many states, nearest to the first state first [default: all].
+    #[arg(long)]
+    states: Option<u64>,
+    /// Play this many random walks instead, with two units in use; in half of them a block may fail.
+    #[arg(long, conflicts_with_all = ["units", "failures", "states"])]
+    walks: Option<u64>,
+    /// Begin with the walk of this seed.
+    #[arg(long, default_value_t = 0, requires = "walks")]
+    from: u64,
+    /// Leave a rule out of the literal machine, and look for a promise that it breaks: ForgetStale, for example.
+    #[arg(long)]
+    fault: Option<String>,
+}
+
 fn main() -> ExitCode {
     silence_panics();
     let cli = Cli::parse();
@@ -157,6 +183,7 @@ fn main() -> ExitCode {
         (Some(Job::Vault { seeds, from }), _) => soak_vault(from, seeds),
         (Some(Job::MarkedBlock(args)), _) => marked_block(&args),
         (Some(Job::KeyLife(args)), _) => key_life(&args),
+        (Some(Job::UnitLife(args)), _) => unit_life(&args),
         #[cfg(debug_assertions)]
         (Some(Job::Mutants { seeds_max, only }), _) => all_found(seeds_max, &only),
         (None, Some(seed)) => repeat(seed, (cli.pair, cli.list, cli.whole)),
@@ -193,12 +220,43 @@ fn key_life(args: &KeyLife) -> bool {
     let (transitions, illegal, depth) = (all.transitions, all.illegal, all.depth);
     println!("{} states, and {end} to explore, in {seconds:.0} s", all.states);
     println!("{transitions} transitions, {illegal} of them illegal; {depth} events deep");
-    let Some(failure) = all.failure else {
+    ends_well(all.failure.map(|it| (it.broken, it.path)))
+}
+
+fn unit_life(args: &UnitLife) -> bool {
+    let named = |name: &String| unitlife::Fault::ALL.into_iter().find(|it| format!("{it:?}") == *name);
+    let fault = args.fault.as_ref().map(named);
+    if fault == Some(None) {
+        println!("unknown fault; expected one of {:?}", unitlife::Fault::ALL);
+        return false;
+    }
+    let (start, told) = (Instant::now(), Cell::new(Instant::now()));
+    let all = if let Some(walks) = args.walks {
+        unitlife::graph::walks(args.from..args.from.saturating_add(walks), fault.flatten())
+    } else {
+        let (units, may_fail) = (args.units, args.failures);
+        let limits = unitlife::graph::Limits { units, may_fail, states_max: args.states.unwrap_or(u64::MAX) };
+        unitlife::graph::enumerated(limits, fault.flatten(), |it| {
+            if told.get().elapsed() >= PROGRESS_EVERY {
+                told.set(Instant::now());
+                println!("{} states, {} transitions, {} events deep", it.states, it.transitions, it.depth);
+            }
+        })
+    };
+    let (seconds, end) = (start.elapsed().as_secs_f64(), if all.left == 0 { "no more" } else { "more" });
+    println!("{} states, and {end} to explore, in {seconds:.0} s", all.states);
+    println!("{} transitions, {} of them illegal; {} events deep", all.transitions, all.illegal, all.depth);
+    ends_well(all.failure.map(|it| (it.broken, it.path)))
+}
+
+/// Prints what was found, if anything, and the way there.
+fn ends_well<S: Debug>(failure: Option<(String, Vec<S>)>) -> bool {
+    let Some((broken, path)) = failure else {
         println!("0 differences");
         return true;
     };
-    println!("{}; after", failure.broken);
-    failure.path.iter().for_each(|step| println!("    {step:?}"));
+    println!("{broken}; after");
+    path.iter().for_each(|step| println!("    {step:?}"));
     false
 }
 

@@ -6,4 +6,5 @@ mod pairs;
 mod rule_e;
 mod rule_j;
 mod trial;
+mod unitlife;
 mod vault;
