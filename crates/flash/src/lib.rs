@@ -10,6 +10,7 @@
 //! | how units become durable | `flash::run` |
 //! | what a start does after a cut of the power | `flash::{scan,open}` |
 //! | how blocks are chosen, collected, levelled, retired | `flash::{space,collect,wipe}` |
+//! | how a small secret dies by one erase | `flash::apart` |
 //! | how content is destroyed | `flash::{erase,clear}` |
 //! | what a raw read of the whole chip shows | `flash::audit` |
 //!

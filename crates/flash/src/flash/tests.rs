@@ -1,3 +1,4 @@
+mod apart;
 mod audit;
 mod history;
 mod wear;
