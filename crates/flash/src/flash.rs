@@ -7,6 +7,7 @@ mod collect;
 mod erase;
 mod format;
 mod open;
+mod present;
 mod run;
 mod scan;
 mod space;

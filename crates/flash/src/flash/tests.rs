@@ -1,6 +1,7 @@
 mod apart;
 mod audit;
 mod history;
+mod present;
 mod wear;
 mod world;
 
