@@ -39,14 +39,16 @@ impl<N: Nand> Flash<N> {
         Ok(())
     }
 
-    /// Number of blocks, from the first one on, that are cleared together: their live units fit into one block, so that each batch gives
-    /// back as many blocks as it takes.
+    /// Number of blocks, from the first one on, that are cleared together: their live units fill at most one block and the free ones that deletion
+    /// can spare. The more blocks, the fewer runs are cut short at the end of a batch.
     fn batch(&self, targets: &[Target]) -> usize {
+        let spare = self.space.free().len().saturating_sub(FREE_TO_CLEAR) as u32;
+        let units_max = self.layout.block_units() * (1 + spare);
         let live = targets.iter().scan(0, |sum, (block, _)| {
             *sum += self.space.blocks[*block].live;
             Some(*sum)
         });
-        live.take(DOOMED_MAX).take_while(|sum| *sum <= self.layout.block_units()).count().max(1)
+        live.take(DOOMED_MAX).take_while(|sum| *sum <= units_max).count().max(1)
     }
 
     /// The targets that still have to be erased: a stream may have taken one that had nothing live, and erased it before.

@@ -1,5 +1,6 @@
 mod apart;
 mod audit;
+mod cost;
 mod history;
 mod present;
 mod wear;
