@@ -8,7 +8,7 @@ use super::{Flash, pieces};
 use crate::error::FlashError;
 use crate::mutant::{self, Mutant};
 use crate::nand::{EraseBlock, Nand};
-use crate::pending::extent;
+use crate::pending::{extent, units};
 use crate::record::RunKind;
 use crate::units::Unit;
 use quietus_core::base::units::{Extent, Pos};
@@ -17,17 +17,17 @@ use quietus_core::base::units::{Extent, Pos};
 pub(super) const APART_MAX: usize = 4;
 
 impl<N: Nand> Flash<N> {
-    /// From now on writes the units that `extent` touches to blocks in which no other unit is live: a block for each [`Flash::sync`] before which
+    /// From now on writes the units that `part` touches to blocks in which no other unit is live: a block for each [`Flash::sync`] before which
     /// one of them was written. So [`Flash::erase`] of an older version of them copies nothing. For content that is small and deleted
     /// often. The chip does not know of it: call this after each start. What lies beside other units then stays there until it is written,
     /// collected, or a deletion clears its block.
     ///
     /// # Panics
     /// If the extent is not all on the disk, or if more than four units were to be kept apart.
-    pub fn set_apart(&mut self, extent_apart: Extent<Pos>) {
-        let all = self.within(extent_apart.start, extent_apart.len as usize);
+    pub fn set_apart(&mut self, part: Extent<Pos>) {
+        let all = self.within(part.start, part.len as usize);
         pieces(all).for_each(|piece| self.apart.insert(extent(piece.unit, 1)));
-        let count = self.apart.runs().flat_map(crate::pending::units).count();
+        let count = self.apart.runs().flat_map(units).count();
         assert!(count <= APART_MAX, "{count} units are set apart; at most {APART_MAX} can be");
         self.pending.set_apart(&self.apart);
     }

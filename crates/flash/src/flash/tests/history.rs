@@ -154,12 +154,12 @@ fn the_power_may_be_cut_at_each_change_also_within_starts() {
 
 /// Seeds of histories that find rare defects.
 const RARE: [(Mutant, u64); 6] = [
-    (Mutant::BadSpared, 55),
-    (Mutant::CountTrials, 359),
+    (Mutant::BadSpared, 35),
+    (Mutant::CountTrials, 234),
     (Mutant::CountGaps, 474),
     (Mutant::CountListed, 845),
-    (Mutant::TrustWeakMarks, 859),
-    (Mutant::KeepFailing, 1311),
+    (Mutant::TrustWeakMarks, 187),
+    (Mutant::KeepFailing, 119),
 ];
 /// Number of histories, from the known seed or from 0 on, after which a defect is given up.
 const HUNT_MAX: u64 = 60;
