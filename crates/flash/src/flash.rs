@@ -1,11 +1,13 @@
 //! The translation layer: a disk of units above a chip.
 
+mod apart;
 pub mod audit;
 mod clear;
 mod collect;
 mod erase;
 mod format;
 mod open;
+mod present;
 mod run;
 mod scan;
 mod space;
@@ -18,10 +20,12 @@ use crate::blocks::State;
 use crate::error::{FlashError, FlashErrorKind};
 use crate::layout::Layout;
 use crate::map::{Map, Where};
+use crate::mutant::{self, Mutant};
 use crate::nand::{EraseBlock, Nand, NandError, Page, Reading};
 use crate::pending::{Pending, extent, units};
 use crate::record::DiskId;
 use crate::units::{Slot, UNIT_BYTES, Unit};
+use quietus_core::base::blocks::BlockSet;
 use quietus_core::base::units::{Extent, Pos};
 use space::{Space, Stream};
 
@@ -43,6 +47,8 @@ pub struct Flash<N> {
     map: Map,
     space: Space,
     pending: Pending,
+    /// The units that are kept apart.
+    apart: BlockSet<Pos>,
     /// The page that the next [`Flash::scrub`] begins with.
     scrubbed: u32,
     /// Why no operation succeeds any more.
@@ -106,7 +112,8 @@ impl<N: Nand> Flash<N> {
                     flash.read_unit(piece.unit, &mut unit_bytes)?;
                 }
                 unit_bytes[piece.from..][..piece.len].copy_from_slice(&from[piece.at..piece.at + piece.len]);
-                flash.pending.writes.insert(piece.unit, unit_bytes);
+                let is_apart = flash.is_apart(piece.unit);
+                flash.pending.write(piece.unit, unit_bytes, is_apart);
                 flash.flush(false)?;
             }
             Ok(())
@@ -208,7 +215,7 @@ impl<N: Nand> Flash<N> {
     }
 
     fn read_unit(&mut self, unit: Unit, into: &mut [u8]) -> Result<(), FlashError> {
-        if let Some(bytes) = self.pending.writes.get(&unit) {
+        if let Some(bytes) = self.pending.read(unit) {
             into.copy_from_slice(bytes);
             return Ok(());
         }
@@ -256,9 +263,13 @@ impl<N: Nand> Flash<N> {
         self.map.set(unit, to);
     }
 
-    /// Brings pending writes and marks to the chip: `all`, or the writes that fill the open block.
+    /// Brings pending writes and marks to the chip: `all`, or the writes that fill the open block. Units apart wait for all.
     fn flush(&mut self, all: bool) -> Result<(), FlashError> {
-        while self.pending.writes.len() >= self.room(Stream::Guest) || all && !self.pending.is_empty() {
+        if all && mutant::is(Mutant::ApartBeforeMarks) {
+            self.flush_apart()?;
+        }
+        let has_others = |pending: &Pending| pending.count_writes() > 0 || pending.has_marks();
+        while self.pending.count_writes() >= self.room(Stream::Guest) || all && has_others(&self.pending) {
             if self.space.open(Stream::Guest).is_none() {
                 self.make_space()?;
             }
@@ -266,7 +277,7 @@ impl<N: Nand> Flash<N> {
             let units = self.pending.take_writes(self.room(Stream::Guest));
             self.write_run(Stream::Guest, units)?;
         }
-        Ok(())
+        if all { self.flush_apart() } else { Ok(()) }
     }
 }
 
@@ -295,7 +306,7 @@ struct Piece {
     len: usize,
 }
 
-fn pieces(all: Extent<Pos>) -> impl Iterator<Item = Piece> {
+fn pieces(all: Extent<Pos>) -> impl DoubleEndedIterator<Item = Piece> {
     let bytes = UNIT_BYTES as u64;
     let touched = (all.start.0 / bytes)..all.end().div_ceil(bytes);
     let touched = if all.is_empty() { 0..0 } else { touched };

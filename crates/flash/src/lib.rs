@@ -10,7 +10,9 @@
 //! | how units become durable | `flash::run` |
 //! | what a start does after a cut of the power | `flash::{scan,open}` |
 //! | how blocks are chosen, collected, levelled, retired | `flash::{space,collect,wipe}` |
+//! | how a small secret dies by one erase | `flash::apart` |
 //! | how content is destroyed | `flash::{erase,clear}` |
+//! | which bytes have content | `flash::present` |
 //! | what a raw read of the whole chip shows | `flash::audit` |
 //!
 //! Drivers of real chips, and a [`Medium`](quietus_core::media::medium::Medium) above a disk, lie in the program's `host::media::flash`. There is no

@@ -26,6 +26,8 @@ quietus_core::mutants! {
     TrimDropped,
     /// Marks do not reach the chip.
     TrimVolatile,
+    /// Units apart reach the chip before marks that are older.
+    ApartBeforeMarks,
     /// A block in which a program failed is not erased any more.
     KeepFailing,
     /// A block that will not erase is marked bad as it is.

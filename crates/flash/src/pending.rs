@@ -22,14 +22,36 @@ pub(crate) fn units(extent: Extent<Pos>) -> impl Iterator<Item = Unit> {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Pending {
     /// The content of units.
-    pub(crate) writes: BTreeMap<Unit, Vec<u8>>,
+    writes: BTreeMap<Unit, Vec<u8>>,
+    /// The content of units that are kept apart.
+    apart: BTreeMap<Unit, Vec<u8>>,
     trimmed: BlockSet<Pos>,
     lost: BlockSet<Pos>,
 }
 
 impl Pending {
-    pub(crate) fn is_empty(&self) -> bool {
-        self.writes.is_empty() && !self.has_marks()
+    pub(crate) fn has_apart(&self) -> bool {
+        !self.apart.is_empty()
+    }
+
+    /// Number of units to write, without those that are kept apart.
+    pub(crate) fn count_writes(&self) -> usize {
+        self.writes.len()
+    }
+
+    /// What waits to be written to `unit`.
+    pub(crate) fn read(&self, unit: Unit) -> Option<&[u8]> {
+        self.writes.get(&unit).or_else(|| self.apart.get(&unit)).map(Vec::as_slice)
+    }
+
+    pub(crate) fn write(&mut self, unit: Unit, bytes: Vec<u8>, is_apart: bool) {
+        let writes = if is_apart { &mut self.apart } else { &mut self.writes };
+        writes.insert(unit, bytes);
+    }
+
+    /// Keeps these units apart from now on.
+    pub(crate) fn set_apart(&mut self, set: &BlockSet<Pos>) {
+        self.apart.extend(self.writes.extract_if(.., |unit, _| set.contains(u64::from(unit.0))));
     }
 
     pub(crate) fn has_marks(&self) -> bool {
@@ -40,9 +62,8 @@ impl Pending {
     pub(crate) fn trim(&mut self, extent: Extent<Pos>) {
         let first = Unit((extent.start.0 / BYTES) as u32);
         let end = Unit((extent.end() / BYTES) as u32);
-        let dropped: Vec<Unit> = self.writes.range(first..end).map(|(unit, _)| *unit).collect();
-        for unit in dropped {
-            self.writes.remove(&unit);
+        for writes in [&mut self.writes, &mut self.apart] {
+            writes.extract_if(first..end, |_, _| true).for_each(drop);
         }
         self.mark(extent, false);
     }
@@ -79,7 +100,12 @@ impl Pending {
         marks
     }
 
-    /// Takes the content of at most `max` units.
+    /// Takes the content of the units that are kept apart.
+    pub(crate) fn take_apart(&mut self) -> Vec<(Unit, Vec<u8>)> {
+        std::mem::take(&mut self.apart).into_iter().collect()
+    }
+
+    /// Takes the content of at most `max` other units.
     pub(crate) fn take_writes(&mut self, max: usize) -> Vec<(Unit, Vec<u8>)> {
         std::iter::from_fn(|| self.writes.pop_first()).take(max).collect()
     }

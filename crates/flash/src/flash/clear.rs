@@ -9,7 +9,7 @@ use crate::mutant::{self, Mutant};
 use crate::nand::{EraseBlock, Nand};
 use crate::pending::{extent, units};
 use crate::record::{MARKS_MAX, Mark};
-use crate::units::{UNIT_BYTES, Unit};
+use crate::units::{Slot, UNIT_BYTES, Unit};
 use quietus_core::base::blocks::BlockSet;
 use quietus_core::base::units::Pos;
 
@@ -22,7 +22,7 @@ type Target = (EraseBlock, u32);
 impl<N: Nand> Flash<N> {
     /// Copies what is live in `blocks`, then erases them. Copies and marks are on the chip before the first erase.
     pub(super) fn clear(&mut self, blocks: &[EraseBlock]) -> Result<(), FlashError> {
-        for stream in [Stream::Guest, Stream::Copies] {
+        for stream in Stream::EVERY {
             if self.space.open(stream).is_some_and(|open| blocks.contains(&open.block)) {
                 self.space.close(stream);
             }
@@ -39,14 +39,16 @@ impl<N: Nand> Flash<N> {
         Ok(())
     }
 
-    /// Number of blocks, from the first one on, that are cleared together: their live units fit into one block, so that each batch gives
-    /// back as many blocks as it takes.
+    /// Number of blocks, from the first one on, that are cleared together: their live units fill at most one block and the free ones that deletion
+    /// can spare. The more blocks, the fewer runs are cut short at the end of a batch.
     fn batch(&self, targets: &[Target]) -> usize {
+        let spare = self.space.free().len().saturating_sub(FREE_TO_CLEAR) as u32;
+        let units_max = self.layout.block_units() * (1 + spare);
         let live = targets.iter().scan(0, |sum, (block, _)| {
             *sum += self.space.blocks[*block].live;
             Some(*sum)
         });
-        live.take(DOOMED_MAX).take_while(|sum| *sum <= self.layout.block_units()).count().max(1)
+        live.take(DOOMED_MAX).take_while(|sum| *sum <= units_max).count().max(1)
     }
 
     /// The targets that still have to be erased: a stream may have taken one that had nothing live, and erased it before.
@@ -64,6 +66,7 @@ impl<N: Nand> Flash<N> {
         }
         loop {
             self.flush_marks(Stream::Copies)?;
+            self.part(&self.left(targets))?;
             let batch = self.left(targets);
             let units = self.gather(&batch, self.room(Stream::Copies))?;
             let live: u32 = batch.iter().map(|block| self.space.blocks[*block].live).sum();
@@ -92,7 +95,12 @@ impl<N: Nand> Flash<N> {
         blocks: &[EraseBlock],
         max: usize,
     ) -> Result<Vec<(Unit, Vec<u8>)>, FlashError> {
-        let live: Vec<_> = blocks.iter().flat_map(|block| self.map.live(*block)).take(max).collect();
+        let live = blocks.iter().flat_map(|block| self.map.live(*block)).take(max).collect();
+        self.contents(live)
+    }
+
+    /// The content of these live units. Units that the chip lost get a mark instead.
+    pub(super) fn contents(&mut self, live: Vec<(Unit, Slot)>) -> Result<Vec<(Unit, Vec<u8>)>, FlashError> {
         let mut gathered = Vec::new();
         for (unit, slot) in live {
             let mut bytes = vec![0; UNIT_BYTES];

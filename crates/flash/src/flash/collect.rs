@@ -45,6 +45,7 @@ impl<N: Nand> Flash<N> {
         let room = self.room(Stream::Copies);
         let (mut units, mut has_victim) = (Vec::new(), false);
         for victim in self.victims() {
+            self.part(&[victim])?;
             units.extend(self.gather(&[victim], room - units.len())?);
             has_victim = true;
             if units.len() == room {
@@ -58,7 +59,7 @@ impl<N: Nand> Flash<N> {
     }
 
     /// The blocks that are worth collecting, the best first: stale × age / live (Rosenblum and Ousterhout, *The Design and Implementation of a
-    /// Log-Structured File System*, TOCS 1992). A slot that no unit took counts as stale. The age in runs counts by its logarithm: as it is, it
+    /// Log-Structured File System*, TOCS 1992). A slot that no unit took counts as stale. A block of units apart is none: it would lie beside others then. The age in runs counts by its logarithm: as it is, it
     /// would cost 1 % more copies where all units are written equally often.
     fn victims(&self) -> Vec<EraseBlock> {
         let full = self.layout.block_units();
@@ -68,14 +69,16 @@ impl<N: Nand> Flash<N> {
         };
         let is_victim = |info: &Info| info.state == State::Closed && (1..full).contains(&info.live);
         let mut victims = self.space.blocks.filter(is_victim);
+        victims.retain(|block| !self.is_block_apart(*block));
         victims.sort_by_key(|block| std::cmp::Reverse(worth(&self.space.blocks[*block])));
         victims
     }
 
-    /// Static levelling: moves the content of the least worn block if that stays behind, since what lies there does not change by itself.
+    /// Static levelling: moves the content of the least worn block if that stays behind, since what lies there does not change by itself. Marks
+    /// are content too.
     fn level(&mut self) -> Result<(), FlashError> {
         let mean = self.space.blocks.mean_erases();
-        let is_cold = |info: &Info| info.state == State::Closed && info.live > 0;
+        let is_cold = |info: &Info| info.state == State::Closed && (info.live > 0 || info.has_marks);
         let cold = self
             .space
             .blocks

@@ -1,6 +1,7 @@
 //! A new disk.
 
 use super::Flash;
+use super::apart::APART_MAX;
 use super::open::layout;
 use super::space::{AHEAD, FREE_MIN, Stream};
 use crate::access::Access;
@@ -11,16 +12,16 @@ use crate::nand::{EraseBlock, Geometry, Nand};
 use crate::record::{DiskId, RunKind};
 use crate::units::UNIT_BYTES;
 
-/// Blocks that may be open, one for each stream, and one that collection needs to get on.
+/// Blocks that may be open, one for the guest and one for copies, and one that collection needs to get on.
 const OPEN_BLOCKS: u32 = 3;
 
 impl<N: Nand> Flash<N> {
     /// Bytes of the largest disk on a chip with so many good blocks; 0 if its pages do not suit. 2 % of the blocks, at least two, are kept for
-    /// those that go bad. The less of this a disk takes, the less is copied.
+    /// those that go bad, and four for [units apart](Flash::set_apart). The less of this a disk takes, the less is copied.
     #[must_use]
     pub fn size_max(geometry: Geometry, good_blocks: u32) -> u64 {
         Layout::new(geometry).map_or(0, |layout| {
-            let reserve = FREE_MIN as u32 + OPEN_BLOCKS + (good_blocks / 50).max(2);
+            let reserve = FREE_MIN as u32 + OPEN_BLOCKS + APART_MAX as u32 + (good_blocks / 50).max(2);
             u64::from(good_blocks.saturating_sub(reserve) * layout.block_units()) * UNIT_BYTES as u64
         })
     }

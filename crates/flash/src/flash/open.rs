@@ -20,6 +20,7 @@ use crate::nand::{EraseBlock, Nand};
 use crate::pending::Pending;
 use crate::record::{DiskId, GAPS_MAX, Gap, RunKind};
 use crate::units::{UNIT_BYTES, Unit};
+use quietus_core::base::blocks::BlockSet;
 use std::collections::BTreeSet;
 
 /// Number of sequences that a start leaves out: more than runs that a cut of the power can have left unreadable.
@@ -86,7 +87,8 @@ impl<N: Nand> Flash<N> {
     pub(super) fn empty(chip: Access<N>, layout: Layout, disk: DiskId, units: u32) -> Self {
         let space = Space::new(Blocks::new(layout.geometry.blocks));
         let (map, pending) = (Map::new(layout, units), Pending::default());
-        Self { chip, layout, disk, sequence: 0, map, space, pending, scrubbed: 0, latched: None }
+        let apart = BlockSet::default();
+        Self { chip, layout, disk, sequence: 0, map, space, pending, apart, scrubbed: 0, latched: None }
     }
 
     /// Notes what the runs say, in their order.

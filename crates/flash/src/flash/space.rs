@@ -21,6 +21,12 @@ pub(super) enum Stream {
     Guest,
     /// Copies that the layer makes.
     Copies,
+    /// Units that are kept apart, of the guest and as copies. Closed after each flush.
+    Apart,
+}
+
+impl Stream {
+    pub(super) const EVERY: [Self; 3] = [Self::Guest, Self::Copies, Self::Apart];
 }
 
 /// A block to which runs are appended.
@@ -37,7 +43,7 @@ pub(super) struct Open {
 #[derive(Debug)]
 pub(super) struct Space {
     pub(super) blocks: Blocks,
-    pub(super) streams: [Option<Open>; 2],
+    pub(super) streams: [Option<Open>; 3],
     /// Free blocks that the next record lists, for the streams to take.
     pub(super) ahead: Vec<EraseBlock>,
     /// The stream that took a block last.
@@ -53,7 +59,7 @@ pub(super) struct Space {
 impl Space {
     pub(super) fn new(blocks: Blocks) -> Self {
         let (ahead, doomed, listed, gaps) = (Vec::new(), Vec::new(), BTreeSet::new(), Vec::new());
-        Self { blocks, streams: [None, None], ahead, last_taker: Stream::Guest, doomed, listed, gaps }
+        Self { blocks, streams: [None, None, None], ahead, last_taker: Stream::Guest, doomed, listed, gaps }
     }
 
     pub(super) fn open(&self, stream: Stream) -> Option<&Open> {
@@ -75,7 +81,7 @@ impl Space {
         self.listed.intersection(listed).filter(|block| self.is_idle(**block)).count()
     }
 
-    /// Takes free blocks as those to use next: the least worn for the guest's writes and the most worn for copies, in turn, and first in place
+    /// Takes free blocks as those to use next: the least worn for writes of the guest and the most worn for copies, in turn, and first in place
     /// of the one that was taken last.
     pub(super) fn refill(&mut self) {
         let mut ahead = std::mem::take(&mut self.ahead);
@@ -85,7 +91,7 @@ impl Space {
         let mut stream = self.last_taker;
         while ahead.len() < AHEAD && !free.is_empty() {
             let (next, index) = match stream {
-                Stream::Guest => (Stream::Copies, 0),
+                Stream::Guest | Stream::Apart => (Stream::Copies, 0),
                 Stream::Copies => (Stream::Guest, free.len() - 1),
             };
             ahead.push(free.remove(index));
@@ -101,12 +107,12 @@ impl Space {
         idle.chain(stuck).collect()
     }
 
-    /// The block that `stream` takes next: the guest's writes the least worn, copies of what stays the most worn.
+    /// The block that `stream` takes next: the guest's writes and units apart the least worn, copies of what stays the most worn.
     pub(super) fn choose(&self, stream: Stream) -> Option<EraseBlock> {
         let key = |block: &EraseBlock| (self.blocks[*block].erases, *block);
         let listed = self.ahead.iter().copied().filter(|block| self.listed.contains(block));
         match stream {
-            Stream::Guest => listed.min_by_key(key),
+            Stream::Guest | Stream::Apart => listed.min_by_key(key),
             Stream::Copies => listed.max_by_key(key),
         }
     }

@@ -1,5 +1,8 @@
+mod apart;
 mod audit;
+mod cost;
 mod history;
+mod present;
 mod wear;
 mod world;
 

@@ -25,13 +25,16 @@ fn world(seed: u64) -> World {
     let (page_bytes, block_pages) = GEOMETRIES[(seed / 4 % GEOMETRIES.len() as u64) as usize];
     let geometry = geometry(page_bytes, block_pages);
     let units = [60, 12, 1_000][(seed / 16 % 3) as usize];
-    World::new(geometry, nature(seed), units, seed)
+    let mut world = World::new(geometry, nature(seed), units, seed);
+    world.set_apart(seed / 48 % 2 * 3);
+    world
 }
 
 /// One request.
 fn step(world: &mut World) -> Result<(), FlashError> {
     let units = world.units();
-    let first = world.rng.below(units);
+    let is_apart = world.apart > 0 && world.rng.once_in(3);
+    let first = world.rng.below(if is_apart { world.apart } else { units });
     let count = 1 + world.rng.below((units - first).min(6));
     match world.rng.below(20) {
         0..=9 => (first..first + count).try_for_each(|unit| world.write(unit)),
@@ -112,9 +115,10 @@ fn script(world: &mut World) -> Result<(), FlashError> {
     Ok(())
 }
 
-/// Plays the script with the power cut after so many changes, then starts with these cuts. Whether the first cut came before the end.
-fn cut_script(seed: u64, changes: u64, cuts: &[u64]) -> bool {
+/// Plays the script, with so many units apart, and the power cut after so many changes, then starts with these cuts. Whether the first cut came before the end.
+fn cut_script(seed: u64, apart: u64, changes: u64, cuts: &[u64]) -> bool {
     let mut world = World::new(geometry(2048, 8), Nature::default(), 24, seed);
+    world.set_apart(apart);
     world.flash().chip.nand.cut_after(changes);
     let is_cut = script(&mut world).is_err();
     world.restart(cuts).unwrap();
@@ -128,18 +132,20 @@ fn cut_script(seed: u64, changes: u64, cuts: &[u64]) -> bool {
 fn the_power_may_be_cut_at_each_change_also_within_starts() {
     let mut changes = 0;
     let mut seed = 0;
-    let mut play = |changes, cuts: &[u64]| {
+    let mut play = |apart, changes, cuts: &[u64]| {
         seed += 1;
         let mut is_cut = false;
-        seeded(seed, std::panic::AssertUnwindSafe(|| is_cut = cut_script(seed, changes, cuts)));
+        seeded(seed, std::panic::AssertUnwindSafe(|| is_cut = cut_script(seed, apart, changes, cuts)));
         is_cut
     };
-    while play(changes, &[]) {
+    while play(0, changes, &[]) | play(3, changes, &[]) {
         // Cuts at the first changes of a start, and at one change of the start after it.
         let first = changes % 7;
         for cut in (first..42).step_by(if histories(0) > 0 { 1 } else { 7 }) {
-            play(changes, &[cut]);
-            play(changes, &[cut, (cut * 5 + changes) % 40]);
+            // Units apart in one half of them.
+            let apart = (changes + cut / 7) % 2 * 3;
+            play(apart, changes, &[cut]);
+            play(3 - apart, changes, &[cut, (cut * 5 + changes) % 40]);
         }
         changes += 1;
     }
@@ -148,12 +154,12 @@ fn the_power_may_be_cut_at_each_change_also_within_starts() {
 
 /// Seeds of histories that find rare defects.
 const RARE: [(Mutant, u64); 6] = [
-    (Mutant::BadSpared, 55),
-    (Mutant::CountTrials, 359),
+    (Mutant::BadSpared, 35),
+    (Mutant::CountTrials, 234),
     (Mutant::CountGaps, 474),
     (Mutant::CountListed, 845),
-    (Mutant::TrustWeakMarks, 859),
-    (Mutant::KeepFailing, 1311),
+    (Mutant::TrustWeakMarks, 187),
+    (Mutant::KeepFailing, 119),
 ];
 /// Number of histories, from the known seed or from 0 on, after which a defect is given up.
 const HUNT_MAX: u64 = 60;

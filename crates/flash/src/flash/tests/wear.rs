@@ -22,7 +22,7 @@ fn content_that_stays_takes_its_share_of_the_wear() {
     let mut flash = Flash::format(chip, DISK, size).unwrap();
     flash.write(Pos(0), &vec![1; size as usize]).unwrap();
     // One unit of eight changes.
-    write(&mut flash, &mut Rng::new(1), size / UNIT / 8, 100_000, 64);
+    write(&mut flash, &mut Rng::new(1), size / UNIT / 8, 120_000, 64);
     let wear = flash.wear();
     assert!(wear.erases_mean >= 400, "{wear:?}");
     let tenth = wear.erases_mean / 10;

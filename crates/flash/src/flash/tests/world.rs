@@ -54,6 +54,8 @@ pub(super) struct World {
     known: Vec<Known>,
     /// Whether the chip may run out of good blocks.
     pub(super) may_wear_out: bool,
+    /// Number of units, from unit 0 on, that are kept apart.
+    pub(super) apart: u64,
     pub(super) starts: u64,
     pub(super) erases: u64,
 }
@@ -72,9 +74,16 @@ impl World {
             version: 0,
             known,
             may_wear_out,
+            apart: 0,
             starts: 0,
             erases: 0,
         }
+    }
+
+    /// Keeps the first units apart, after this start and each later one.
+    pub(super) fn set_apart(&mut self, units: u64) {
+        self.apart = units;
+        self.flash().set_apart(Extent::new(0, units * UNIT));
     }
 
     pub(super) fn units(&self) -> u64 {
@@ -216,6 +225,7 @@ impl World {
         }
         chip.restore();
         self.flash = Some(Flash::open(chip)?);
+        self.set_apart(self.apart);
         self.starts += 1 + cuts.len() as u64;
         self.find()
     }
