@@ -293,8 +293,18 @@ impl DiskToml {
     /// # Errors
     /// The chip cannot be opened, is in use, or holds another disk or none.
     pub(crate) fn open_chip(&self) -> Result<Option<FlashDisk>, DiskError> {
-        let chip = self.chip().map(|place| FlashDisk::open(&place, *self.uuid.as_bytes()));
-        Ok(opened(&self.medium.path, "the medium", chip.transpose())?)
+        let chip = self.chip().map(|place| FlashDisk::open(&place, *self.uuid.as_bytes())).transpose();
+        let chip = opened(&self.medium.path, "the medium", chip)?;
+        chip.iter().try_for_each(|chip| self.divide(chip))?;
+        Ok(chip)
+    }
+
+    /// Keeps the root apart on its chip: each purge erases the block of the old key.
+    fn divide(&self, chip: &FlashDisk) -> Result<(), DiskError> {
+        let root = self.part_of_chip(MediumId::Root);
+        let failed =
+            |error| DirectoryErrorKind::Io("divide the chip").of(&self.medium.path, io::Error::other(error));
+        Ok(root.map_or(Ok(()), |root| chip.set_apart(root)).map_err(failed)?)
     }
 
     /// Makes the medium `id` of a new disk in `dir`, with `bytes` bytes: a file, or a part of a chip that is made already.
@@ -324,9 +334,10 @@ impl DiskToml {
             // The path is absolute in the description alone, and the kind of a new chip is in the options alone.
             let place = FlashPlace { path: chip.path, ..wanted.expect("the options name the chip") };
             let made = FlashDisk::create(&place, *self.uuid.as_bytes(), flash.bytes(), false);
-            return made.map(Some).map_err(|error| {
-                DirectoryErrorKind::Io("make the medium").of(&self.medium.path, error).into()
-            });
+            let failed = |error| DirectoryErrorKind::Io("make the medium").of(&self.medium.path, error);
+            let chip = made.map_err(failed)?;
+            self.divide(&chip)?;
+            return Ok(Some(chip));
         }
         let made = draft.make_file(&self.medium.path, bytes);
         let failed =

@@ -11,7 +11,7 @@ const BLOCK: usize = 4096;
 fn made(blocks: u32, args: &[&str]) -> Disk {
     let dir = tempfile::tempdir().expect("a directory");
     let place = format!("nand:{},chip=slc-2k,blocks={blocks}", text(&dir.path().join("chip")));
-    Disk::made(dir, &[&["--medium", &place], args].concat())
+    Disk::made(dir, &[&["--idle-after", "1h", "--medium", &place], args].concat())
 }
 
 fn chip(disk: &Disk) -> PathBuf {
@@ -25,7 +25,7 @@ fn client(server: &Server) -> Client<UnixStream> {
 }
 
 fn serve(disk: &Disk) -> Server {
-    disk.serve(&["--detect", "off", "--idle-after", "1h"])
+    disk.serve(&["--detect", "off"])
 }
 
 /// The content of block `block` in round `round`, which no other has.
@@ -164,7 +164,7 @@ fn a_chip_that_does_not_suit_is_refused_by_name_and_nothing_is_left_behind() {
     std::fs::write(at("foreign"), vec![7; 1 << 20]).expect("a file");
     for (args, why) in [
         (&["--medium", &foreign][..], "is no chip"),
-        (&["--medium", &format!("nand:{}", at("nothing"))], "chip= and blocks="),
+        (&["--medium", &format!("nand:{}", at("nothing"))], "No such file"),
         (&["--medium", "nand:/dev/null"], "/dev/null"),
         (&["--medium", &new, "--size", "1G"], "--size"),
         (&["--medium", &new, "--store", "overlay", "--base", &at("foreign")], "--medium"),

@@ -123,6 +123,17 @@ impl FlashDisk {
         Ok(size(chip.geometry(), good))
     }
 
+    /// As [`Flash::set_apart`]: `part` is written to blocks of its own.
+    ///
+    /// # Errors
+    /// [`MediumError`].
+    pub fn set_apart(&self, part: Extent<Pos>) -> Result<(), MediumError> {
+        self.open.with("dividing", |flash| {
+            flash.set_apart(part);
+            Ok(())
+        })
+    }
+
     /// Bytes of the disk.
     #[must_use]
     pub fn size(&self) -> u64 {
