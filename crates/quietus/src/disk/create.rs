@@ -133,7 +133,7 @@ fn check(options: &CreateOptions) -> Result<(), DiskErrorKind> {
         _ if is_overlay && options.adopt => {
             "--adopt cannot be used with --store overlay; name the image with --base"
         }
-        _ if is_overlay && options.medium.is_some() => {
+        _ if is_overlay && options.medium.is_some() && !is_on_chip => {
             "--medium cannot be used with --store overlay, whose content is in its own directory; leave it out"
         }
         _ if !is_overlay && options.base.is_some() => "--base needs --store overlay",
@@ -172,9 +172,6 @@ fn check(options: &CreateOptions) -> Result<(), DiskErrorKind> {
         _ if options.from.is_some() && matches!(wanted.root_kind(), Ok(Some(RootKind::Memory))) => {
             "--from cannot be used with --root memory, whose disk is empty at each start of its server; leave out --from, and \
              copy the image in over NBD"
-        }
-        _ if is_on_chip && !is_sealed && options.store != StoreKind::InPlace => {
-            "--medium nand: needs --store in-place or sealed; choose one of them"
         }
         _ if is_on_chip && options.adopt => {
             "--adopt cannot be used with a flash chip, which is erased; create the disk with --medium, and copy the image in"
@@ -233,7 +230,8 @@ fn build(draft: &mut Draft, options: &CreateOptions, step: Step<'_>) -> Result<D
         StoreKind::InPlace => in_place(draft, options)?,
         StoreKind::Overlay => overlay(draft, options, step)?,
         StoreKind::Versions => {
-            Beginning { toml: super::versions::make(draft, options)?, held: None, dead: None, chip: None }
+            let (toml, chip) = super::versions::make(draft, options)?;
+            Beginning { toml, held: None, dead: None, chip }
         }
         StoreKind::Sealed => {
             let (toml, dead, chip) = super::sealed::make(draft, options)?;
@@ -286,10 +284,11 @@ fn in_place(draft: &mut Draft, options: &CreateOptions) -> Result<Beginning, Dis
 fn overlay(draft: &mut Draft, options: &CreateOptions, step: Step<'_>) -> Result<Beginning, DiskError> {
     let image = options.base.as_deref().unwrap_or(Path::new(""));
     let toml = DiskToml::overlay(options, settle_base(draft.dir(), image, BASE_RAW, step)?)?;
+    let chip = if toml.flash.is_some() { toml.make_medium(draft, options, 0)? } else { None };
     let dir = draft.dir();
     toml.make(dir, MediumId::Data, 0)?;
     let map = toml.make(dir, MediumId::Map, map_bytes(toml.size_bytes))?;
     let formatted = format_map(&map, *toml.uuid.as_bytes(), toml.size_bytes);
     formatted.map_err(|error| DirectoryErrorKind::Io("make the map").of(dir, io::Error::other(error)))?;
-    Ok(Beginning { toml, held: None, dead: None, chip: None })
+    Ok(Beginning { toml, held: None, dead: None, chip })
 }

@@ -208,7 +208,9 @@ impl MediumRow {
         let path = &self.path(toml, dir);
         if let Some(part) = toml.part_of_chip(self.id) {
             let chip = toml.open_chip().map(|chip| chip.expect("what has a part of a chip lies on one"));
-            return Ok(DiskMedium::Flash(chip?.region(part)));
+            let grows = self.id == MediumId::Data && self.opened == Opened::Growing;
+            let chip = chip?;
+            return Ok(DiskMedium::Flash(if grows { chip.growing(part) } else { chip.region(part) }));
         }
         if !self.is_file(path) {
             let root = RootKind::of(path).map_err(|what| DiskErrorKind::Invalid(what).at(path))?;
@@ -301,7 +303,7 @@ impl DiskToml {
 
     /// Keeps the root apart on its chip: each purge erases the block of the old key.
     fn divide(&self, chip: &FlashDisk) -> Result<(), DiskError> {
-        let root = self.part_of_chip(MediumId::Root);
+        let root = self.part_of_chip(MediumId::Root).filter(|_| self.sealed.is_some());
         let failed =
             |error| DirectoryErrorKind::Io("divide the chip").of(&self.medium.path, io::Error::other(error));
         Ok(root.map_or(Ok(()), |root| chip.set_apart(root)).map_err(failed)?)

@@ -7,7 +7,8 @@ use super::epochs::{NAMES_FILE, Names};
 use super::{DiskError, DiskErrorKind, entropy};
 use crate::disk::keys::{self, KeysError, Purpose};
 use crate::host::directory::{Access, DirectoryErrorKind, Draft, lock_storage, write_new};
-use crate::host::media::FileMedium;
+use crate::host::media::flash::FlashDisk;
+use crate::host::media::{DiskMedium, FileMedium};
 use quietus_core::base::units::{Extent, Pos};
 use quietus_core::media::MediumId;
 use quietus_core::media::medium::{Medium, MediumError};
@@ -21,8 +22,11 @@ use std::path::Path;
 /// Bytes that are written at once.
 const PIECE_BYTES: u64 = 1 << 20;
 
-/// Makes the files of a disk that keeps versions.
-pub(super) fn make(draft: &mut Draft, options: &CreateOptions) -> Result<DiskToml, DiskError> {
+/// Makes the files of a disk that keeps versions. Returns the flash chip, too, if the disk lies on one.
+pub(super) fn make(
+    draft: &mut Draft,
+    options: &CreateOptions,
+) -> Result<(DiskToml, Option<FlashDisk>), DiskError> {
     let toml = DiskToml::versions(options)?;
     let versions = toml.versions.as_ref().expect("the store keeps versions");
     match versions.seal.has_keys() {
@@ -33,14 +37,14 @@ pub(super) fn make(draft: &mut Draft, options: &CreateOptions) -> Result<DiskTom
         }
         false => {}
     }
-    toml.make_medium(draft, options, 0)?;
+    let chip = toml.make_medium(draft, options, 0)?;
     make_index(draft.dir(), &toml)?;
-    make_root(draft, *toml.uuid.as_bytes(), versions)?;
-    make_stubs(draft, *toml.uuid.as_bytes(), versions)?;
+    make_root(draft, &toml, versions)?;
+    make_stubs(draft, &toml, versions)?;
     let path = draft.dir().join(NAMES_FILE);
     let failed = |error| DirectoryErrorKind::Io("make the file").of(&path, error);
     write_new(draft.dir(), NAMES_FILE, Names::NONE).map_err(failed)?;
-    Ok(toml)
+    Ok((toml, chip))
 }
 
 /// Makes the index with its first head: one without any would be a lost index, and not an empty disk.
@@ -55,9 +59,10 @@ fn make_index(dir: &Path, toml: &DiskToml) -> Result<(), DiskError> {
 }
 
 /// Makes the root, whose cells have to be durable before the first stub is.
-fn make_root(draft: &mut Draft, disk: [u8; 16], versions: &VersionsToml) -> Result<(), DiskError> {
+fn make_root(draft: &mut Draft, toml: &DiskToml, versions: &VersionsToml) -> Result<(), DiskError> {
     let cells = quietus_core::base::cell::Cells::new(entropy()?);
-    let (root, _, _lock) = made_or_device(draft, "--root", &versions.root, store::versions::ROOT_BYTES)?;
+    let (bytes, disk) = (store::versions::ROOT_BYTES, *toml.uuid.as_bytes());
+    let (root, _, _lock) = made(draft, toml, MediumId::Root, ("--root", &versions.root), bytes)?;
     let failed = |error| {
         DirectoryErrorKind::Io("make the root").of(&draft.dir().join(&versions.root), io::Error::other(error))
     };
@@ -66,9 +71,10 @@ fn make_root(draft: &mut Draft, disk: [u8; 16], versions: &VersionsToml) -> Resu
 }
 
 /// The stub medium, which must not hold another disk's log.
-fn make_stubs(draft: &mut Draft, disk: [u8; 16], versions: &VersionsToml) -> Result<(), DiskError> {
-    let bytes = versions.log_bytes();
-    let (stubs, is_new, _lock) = made_or_device(draft, "--stub-medium", &versions.stubs, bytes)?;
+fn make_stubs(draft: &mut Draft, toml: &DiskToml, versions: &VersionsToml) -> Result<(), DiskError> {
+    let (bytes, disk) = (versions.log_bytes(), *toml.uuid.as_bytes());
+    let place = ("--stub-medium", &*versions.stubs);
+    let (stubs, is_new, _lock) = made(draft, toml, MediumId::Stubs, place, bytes)?;
     let failed = |error| {
         DirectoryErrorKind::Io("make the stub medium")
             .of(&draft.dir().join(&versions.stubs), io::Error::other(error))
@@ -77,6 +83,21 @@ fn make_stubs(draft: &mut Draft, disk: [u8; 16], versions: &VersionsToml) -> Res
     let room = if is_new { stubs.reserve(Extent::new(0, bytes)) } else { clear(&stubs, bytes) };
     let made = room.and_then(|()| stubs.write(Pos(0), &store::versions::format_stubs(disk), false));
     Ok(made.and_then(|()| stubs.sync()).map_err(failed)?)
+}
+
+/// The medium `id`, of at least `bytes` bytes: a part of the disk's chip, or else what [`made_or_device`] makes.
+fn made(
+    draft: &mut Draft,
+    toml: &DiskToml,
+    id: MediumId,
+    (option, path): (&str, &Path),
+    bytes: u64,
+) -> Result<(DiskMedium, bool, Option<File>), DiskError> {
+    if toml.part_of_chip(id).is_some() {
+        return Ok((toml.make(draft.dir(), id, bytes)?, true, None));
+    }
+    let (medium, is_new, lock) = made_or_device(draft, option, path, bytes)?;
+    Ok((medium.into(), is_new, lock))
 }
 
 /// A medium of at least `bytes` bytes at the path that `option` may have named: a file, which is made, or a block device.
@@ -103,7 +124,7 @@ pub(super) fn made_or_device(
     Ok((medium, false, lock))
 }
 
-pub(super) fn clear(medium: &FileMedium, bytes: u64) -> Result<(), MediumError> {
+pub(super) fn clear(medium: &impl Medium, bytes: u64) -> Result<(), MediumError> {
     let zeros = vec![0; PIECE_BYTES as usize];
     for piece in Extent::<Pos>::new(0, bytes).pieces(PIECE_BYTES) {
         medium.write(piece.start, &zeros[..piece.len as usize], false)?;

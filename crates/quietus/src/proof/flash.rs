@@ -1,7 +1,7 @@
 //! The proof about a flash chip: every page of every block, read raw, with its spare area, those of bad blocks too.
 //!
-//! In place, no version of a block may be there that died and has a receipt. Of a sealed disk older ciphertext may be there, since its keys are
-//! gone; of the root only the present version may.
+//! In place, no version of a block may be there that died and has a receipt; of other stores no version of a free slot. Where content dies with a key, older
+//! ciphertext may be there; of the root only the present version may.
 
 use super::{ProofError, Search};
 use crate::disk::DiskDir;
@@ -53,8 +53,9 @@ impl<F: FnMut(u64, u64) -> bool> Search<'_, F> {
             Some(DiskMedium::Flash(root)) => vec![(root, Extent::new(0, root.size()))],
             _ => Vec::new(),
         };
-        let is_sealed = dir.toml().sealed.is_some();
-        let dead = if is_sealed { Vec::new() } else { self.dead_with_receipts() };
+        let dies_with_stub = dir.toml().versions.as_ref().is_some_and(|it| it.seal.dies_with_stub());
+        let is_keyed = dies_with_stub || dir.toml().sealed.is_some();
+        let dead = if is_keyed { Vec::new() } else { self.dead_places() };
         let dead: Vec<_> = dead.into_iter().map(|extent| (data, extent)).collect();
         let found = data.audit(&dead, &root)?;
         let page = |it: &quietus_flash::Remain| ChipPage {
@@ -72,8 +73,13 @@ impl<F: FnMut(u64, u64) -> bool> Search<'_, F> {
         }))
     }
 
-    /// The whole blocks that are dead by now and have a receipt.
-    fn dead_with_receipts(&self) -> Vec<Extent<Pos>> {
+    /// Where no version may be on the medium: in place, the whole blocks that are dead by now and have a receipt; elsewhere all slots without
+    /// content, unless some of them had plain content, which is not destroyed.
+    fn dead_places(&self) -> Vec<Extent<Pos>> {
+        if let Some(vacant) = self.engine.unallocated() {
+            let is_mixed = self.engine.status().counters.plain_bytes > 0;
+            return if is_mixed { Vec::new() } else { vacant.runs().collect() };
+        }
         let whole = Extent::new(0, self.engine.info().size);
         let dead = liveness_runs(self.engine, whole).filter(|(_, it)| *it == Liveness::Dead);
         let known = dead.flat_map(|(run, _)| self.destroyed.runs_within(run).collect::<Vec<_>>());

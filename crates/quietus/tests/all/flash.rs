@@ -1,7 +1,7 @@
 //! Disks on raw NAND flash, on files that stand for chips.
 
 use crate::nbd::client::{Client, FLUSH, Style, TRIM};
-use crate::program::{Disk, Server, flip, holds, overwrite, quietus, text, told};
+use crate::program::{Disk, Server, flip, holds, overwrite, private, quietus, text, told};
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 
@@ -30,7 +30,7 @@ fn serve(disk: &Disk) -> Server {
 
 /// The content of block `block` in round `round`, which no other has.
 fn content(round: u32, block: usize) -> Vec<u8> {
-    format!("<round {round:6} block {block:6}>").into_bytes().repeat(BLOCK / 28 + 1)[..BLOCK].to_vec()
+    format!("<round {round:6} block {block:6}>").into_bytes().repeat(BLOCK / 27 + 1)[..BLOCK].to_vec()
 }
 
 fn write(of: &mut Client<UnixStream>, round: u32, block: usize) {
@@ -55,7 +55,7 @@ fn assert_there(of: &mut Client<UnixStream>, block: usize, bytes: &[u8]) {
 
 /// Whether the chip holds the content of block `block` in round `round`, in any page.
 fn is_on_chip(disk: &Disk, round: u32, block: usize) -> bool {
-    holds(&chip(disk), &content(round, block)[..28])
+    holds(&chip(disk), &content(round, block)[..27])
 }
 
 #[test]
@@ -167,7 +167,6 @@ fn a_chip_that_does_not_suit_is_refused_by_name_and_nothing_is_left_behind() {
         (&["--medium", &format!("nand:{}", at("nothing"))], "No such file"),
         (&["--medium", "nand:/dev/null"], "/dev/null"),
         (&["--medium", &new, "--size", "1G"], "--size"),
-        (&["--medium", &new, "--store", "overlay", "--base", &at("foreign")], "--medium"),
         (&["--medium", &format!("nand:{},chip=slc-9k,blocks=9", at("new"))], "slc-2k"),
         (
             &["--size", "1M", "--store", "sealed", "--no-credential", "--root", "nand"],
@@ -211,4 +210,48 @@ fn another_disks_chip_a_chip_in_use_and_a_damaged_file_are_refused() {
     std::fs::write(&mine, &kept).expect("the chip");
     let server = serve(&disk);
     assert_there(&mut client(&server), 1, &content(1, 1));
+}
+
+#[test]
+fn overlays_and_versions_grow_and_delete_on_a_chip() {
+    for seal in [None, Some("none"), Some("random-key")] {
+        let dir = tempfile::tempdir().expect("a directory");
+        let (base, key) = (dir.path().join("base"), dir.path().join("key"));
+        std::fs::write(&base, vec![0x5a; 1 << 20]).expect("a base");
+        private(&key, &[7; 32]);
+        let place = format!("nand:{},chip=slc-2k,blocks=800", text(&dir.path().join("chip")));
+        let store = match seal {
+            None => vec!["--store", "overlay", "--base", text(&base)],
+            Some("none") => vec!["--store", "versions", "--seal", "none", "--epoch", "manual"],
+            Some(seal) => {
+                vec!["--store", "versions", "--seal", seal, "--epoch", "manual", "--key-file", text(&key)]
+            }
+        };
+        let args = [&store[..], &["--size", "4M", "--idle-after", "1h", "--medium", &place]].concat();
+        let (key, disk) = (text(&key).to_string(), Disk::made(dir, &args));
+        let unlock = if seal == Some("random-key") { &["--key-file", &*key][..] } else { &[] };
+        for round in 1..4 {
+            let server = disk.serve(&[&["--detect", "off"], unlock].concat());
+            let mut of = client(&server);
+            if round > 1 {
+                (100..200).for_each(|block| assert_there(&mut of, block, &content(round - 1, block)));
+                assert_there(&mut of, 50, &[0; BLOCK]);
+            }
+            (0..200).for_each(|block| write(&mut of, round, block));
+            flush(&mut of);
+            trim(&mut of, 0, 100);
+            flush(&mut of);
+            disk.json("shred", &["--now"]);
+            for block in (0..100).step_by(9) {
+                assert!(
+                    !is_on_chip(&disk, round, block),
+                    "{seal:?}: round {round} of block {block} is on the chip"
+                );
+            }
+            // Dropping the server kills it.
+        }
+        let proof = disk.beside("proof.json");
+        let proven = disk.json("prove", &["-o", text(&proof)]);
+        assert_eq!(proven["statement"]["chip"]["remains"], 0, "{seal:?}: {}", proven["statement"]["chip"]);
+    }
 }

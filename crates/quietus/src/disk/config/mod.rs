@@ -244,6 +244,16 @@ impl MediumToml {
     fn own() -> Self {
         Self { path: DATA_FILE.into(), adopted: false }
     }
+
+    fn on_chip(place: &FlashPlace) -> Self {
+        Self { path: place.stored().to_string().into(), adopted: false }
+    }
+
+    /// The file in the disk's own directory, or the chip that the options name.
+    fn own_or_chip(options: &CreateOptions) -> Result<Self, DiskError> {
+        let chip = options.medium.as_deref().map(flash::chip).transpose()?.flatten();
+        Ok(chip.map_or_else(Self::own, |place| Self::on_chip(&place)))
+    }
 }
 
 impl DiskToml {
@@ -278,7 +288,8 @@ impl DiskToml {
             );
             return Err(DiskErrorKind::Invalid(what).at(&base.base));
         }
-        Self::of(options, size_bytes, MediumToml::own(), Tables { overlay: Some(base), ..Tables::default() })
+        let medium = MediumToml::own_or_chip(options)?;
+        Self::of(options, size_bytes, medium, Tables { overlay: Some(base), ..Tables::default() })
     }
 
     /// The description of a new disk that keeps versions.
@@ -289,7 +300,12 @@ impl DiskToml {
             |own: &str, other: &Option<PathBuf>| other.as_deref().map_or_else(|| Ok(own.into()), absolute);
         let (stubs, root) = (path(STUBS_FILE, &wanted.stub_medium)?, path(ROOT_FILE, &wanted.root)?);
         let versions = VersionsToml::new(wanted.seal.unwrap_or_default(), stubs, root);
-        let medium = MediumToml { path: path(DATA_FILE, &options.medium)?, adopted: false };
+        let medium = match MediumToml::own_or_chip(options)? {
+            own if own == MediumToml::own() => {
+                MediumToml { path: path(DATA_FILE, &options.medium)?, adopted: false }
+            }
+            chip => chip,
+        };
         Self::of(options, size_bytes, medium, Tables { versions: Some(versions), ..Tables::default() })
     }
 
@@ -322,7 +338,7 @@ impl DiskToml {
             sealed,
             flash: None,
         };
-        let toml = toml.with_flash().summed();
+        let toml = toml.with_flash(options)?.summed();
         toml.check().map_err(|kind| kind.at(Path::new("disk.toml")))?;
         Ok(toml)
     }
@@ -417,7 +433,8 @@ impl DiskToml {
         if self.medium.adopted {
             return Err(invalid("field `medium.adopted` of a disk that keeps versions is true"));
         }
-        if !self.medium.path.is_absolute() && self.medium != MediumToml::own() {
+        let is_own = self.medium == MediumToml::own() || self.flash.is_some();
+        if !self.medium.path.is_absolute() && !is_own {
             return Err(invalid(
                 "field `medium.path` of a disk that keeps versions is neither `data` nor an absolute path",
             ));
@@ -431,7 +448,7 @@ impl DiskToml {
                 "field `size_bytes` is less than `base_bytes`: a disk is no smaller than its base",
             ));
         }
-        if self.medium != MediumToml::own() {
+        if self.medium != MediumToml::own() && self.flash.is_none() {
             return Err(invalid(
                 "field `medium.path` of an overlay is not `data`, or `medium.adopted` is true",
             ));
@@ -520,10 +537,8 @@ fn unreadable(error: toml::de::Error) -> DiskErrorKind {
 /// The size of a disk whose byte n lies at byte n of its medium, and that medium, of which the disk uses whole units of `unit` bytes.
 fn placed(options: &CreateOptions, unit: u64) -> Result<(u64, MediumToml), DiskError> {
     if let Some(place) = options.medium.as_deref().map(flash::chip).transpose()?.flatten() {
-        let root = options.versions.root_kind();
-        let has_root = matches!(root, Ok(None | Some(RootKind::Chip)));
-        let size_bytes = flash::size_on_chip(&place, options.store, has_root, options.size)?;
-        return Ok((size_bytes, MediumToml { path: place.stored().to_string().into(), adopted: false }));
+        let size_bytes = flash::size_on_chip(&place, options)?;
+        return Ok((size_bytes, MediumToml::on_chip(&place)));
     }
     let here = Path::new("disk.toml");
     let foreign = options.medium.as_deref().filter(|path| path.exists());

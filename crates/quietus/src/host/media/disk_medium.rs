@@ -112,11 +112,11 @@ impl DiskMedium {
         self.as_file().into_iter().flat_map(FileMedium::holes)
     }
 
-    /// As [`FileMedium::data_within`]. Other media are data everywhere.
+    /// As [`FileMedium::data_within`]. Other media are data wherever they have space.
     pub fn data_within(&self, extent: Extent<Pos>) -> impl Iterator<Item = Extent<Pos>> + '_ {
         let file = self.as_file();
-        let whole = file.is_none().then_some(extent).filter(|it| !it.is_empty());
-        file.into_iter().flat_map(move |file| file.data_within(extent)).chain(whole)
+        let other = if file.is_none() && !extent.is_empty() { self.allocated(extent) } else { Vec::new() };
+        file.into_iter().flat_map(move |file| file.data_within(extent)).chain(other)
     }
 
     /// As [`FileMedium::be_gentle`].

@@ -156,6 +156,16 @@ impl FlashDisk {
         FlashMedium::new(Arc::clone(&self.open), extent)
     }
 
+    /// As [`FlashDisk::region`], as a medium that grows with writes, within the part.
+    ///
+    /// # Panics
+    /// As for [`FlashDisk::region`].
+    #[must_use]
+    pub fn growing(&self, extent: Extent<Pos>) -> FlashMedium {
+        drop(self.region(extent));
+        FlashMedium::growing(Arc::clone(&self.open), extent)
+    }
+
     /// How worn the chip is.
     #[must_use]
     pub fn wear(&self) -> FlashWear {

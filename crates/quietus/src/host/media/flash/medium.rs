@@ -3,22 +3,46 @@
 use super::open::{FlashWear, Open};
 use crate::host::media::SharedMedium;
 use quietus_core::base::units::{Extent, Pos};
-use quietus_core::media::medium::{Capabilities, Keep, Medium, MediumError};
+use quietus_core::media::medium::{Capabilities, Keep, Medium, MediumError, MediumErrorKind};
 use quietus_flash::Audit;
 use std::io::IoSliceMut;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// A part of a disk on raw NAND flash.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct FlashMedium {
     open: Arc<Open>,
     /// Where the part lies on the disk.
     extent: Extent<Pos>,
+    /// The size by now, of a medium that grows with writes; the part is the most that it takes.
+    len: Option<AtomicU64>,
 }
 
 impl FlashMedium {
     pub(super) fn new(open: Arc<Open>, extent: Extent<Pos>) -> Self {
-        Self { open, extent }
+        Self { open, extent, len: None }
+    }
+
+    /// The same part as a medium that grows with writes, and ends where its content does by now.
+    pub(super) fn growing(open: Arc<Open>, extent: Extent<Pos>) -> Self {
+        let end = open.look(|flash| flash.end_of_data(extent));
+        let len = Some(AtomicU64::new(end.0 - extent.start.0));
+        Self { open, extent, len }
+    }
+
+    /// Makes room for content up to byte `end`, if the medium grows.
+    fn grow(&self, what: &str, end: u64) -> Result<(), MediumError> {
+        let Some(len) = &self.len else { return Ok(()) };
+        if end > self.extent.len {
+            let message = format!(
+                "{what} the flash chip: its part for this content, {} bytes, is full",
+                self.extent.len
+            );
+            return Err(MediumError { kind: MediumErrorKind::NoSpace, message });
+        }
+        len.fetch_max(end, Ordering::Relaxed);
+        Ok(())
     }
 
     /// How worn the chip is.
@@ -64,7 +88,7 @@ impl FlashMedium {
 
 impl Medium for FlashMedium {
     fn size(&self) -> u64 {
-        self.extent.len
+        self.len.as_ref().map_or(self.extent.len, |len| len.load(Ordering::Relaxed))
     }
 
     fn read(&self, pos: Pos, into: &mut [u8]) -> Result<(), MediumError> {
@@ -73,6 +97,7 @@ impl Medium for FlashMedium {
     }
 
     fn write(&self, pos: Pos, from: &[u8], durable: bool) -> Result<(), MediumError> {
+        self.grow("writing to", pos.0 + from.len() as u64)?;
         let at = self.place(pos, from.len() as u64);
         let what = Self::act("writing", at);
         if durable {
@@ -99,6 +124,24 @@ impl Medium for FlashMedium {
         let bytes: u64 = places.iter().map(|extent| extent.len).sum();
         let what = format!("erasing {bytes} bytes in {} extents of", places.len());
         self.open.with(&what, |flash| flash.erase(&places, keep))
+    }
+
+    /// The chip always has space for its disk.
+    fn reserve(&self, extent: Extent<Pos>) -> Result<(), MediumError> {
+        self.grow("allocating space on", extent.end())
+    }
+
+    fn shrink(&self, bytes: u64) -> Result<(), MediumError> {
+        let len = self.len.as_ref().expect("only a medium that grows is shortened");
+        self.trim("shortening", Extent::between(bytes.min(self.size()), self.size()))?;
+        len.fetch_min(bytes, Ordering::Relaxed);
+        Ok(())
+    }
+
+    fn allocated(&self, extent: Extent<Pos>) -> Vec<Extent<Pos>> {
+        let at = self.place(extent.start, extent.len);
+        let parts = self.open.look(|flash| flash.present(at));
+        parts.into_iter().map(|part| Extent::new(part.start.0 - self.extent.start.0, part.len)).collect()
     }
 
     fn capabilities(&self) -> Capabilities {

@@ -78,6 +78,11 @@ impl Open {
         act(&mut lock(&self.flash).flash).map_err(|error| self.failed(what, &error))
     }
 
+    /// Asks what is in memory.
+    pub(super) fn look<T>(&self, ask: impl FnOnce(&Flash<Chip>) -> T) -> T {
+        ask(&lock(&self.flash).flash)
+    }
+
     /// Makes all that was written durable, unless an earlier attempt failed.
     pub(super) fn sync(&self) -> Result<(), MediumError> {
         let mut state = lock(&self.flash);
