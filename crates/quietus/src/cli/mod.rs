@@ -17,12 +17,13 @@ mod stop;
 
 use crate::base::signed::Signed;
 use crate::disk::keys::Source;
-use crate::disk::pace::pace;
+use crate::disk::pace::{pace, pace_on_chip};
 use crate::disk::{CreateOptions, DiskDir, Step};
 use crate::evidence::audit_log::{self, Directory, HostDirectory};
 use crate::front::control::{
     self, Answer, Call, Compacted, PurgeWeighed, Purged, Require, Shredded, StatusAnswer, Verdict,
 };
+use crate::host::media::flash::FlashPlace;
 use crate::host::paths::{self, Subject};
 use crate::offline::{self, ExportOf, ImageFormat, OfflineError};
 use crate::proof::{Checks, Receipt};
@@ -205,6 +206,8 @@ fn create(args: &CreateArgs, out: &Report) -> Result<(), Failure> {
     let versions = args.versions.options(&args.credential);
     let root = versions.root_kind().map_err(|error| Failure::Usage(format!("create: --root: {error}")))?;
     let pace = pace(root.as_ref(), &args.policy, args.deadline);
+    let is_on_chip = args.medium.as_deref().is_some_and(|path| FlashPlace::of(path).is_some());
+    let pace = if is_on_chip { pace_on_chip(pace) } else { pace };
     let options = CreateOptions {
         size: args.size.map(whole_blocks),
         medium: args.adopt.clone().or_else(|| args.medium.clone()),

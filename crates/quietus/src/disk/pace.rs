@@ -13,6 +13,15 @@ pub struct Pace {
     pub deadline_ms: u64,
 }
 
+/// How long a disk on a flash chip is idle before what died is destroyed: each batch erases blocks, and 512 of them last for ten years then.
+const CHIP_IDLE_MS: u64 = 10_000;
+
+/// The pace for a disk on a flash chip: batches share the erases.
+#[must_use]
+pub fn pace_on_chip(pace: Pace) -> Pace {
+    Pace { idle_after_ms: pace.idle_after_ms.max(CHIP_IDLE_MS), ..pace }
+}
+
 /// The pace for such a root, at which it lasts for ten years or longer. With `deadline_ms` the owner chose a deadline.
 #[must_use]
 pub fn pace(root: Option<&RootKind>, policy: &str, deadline_ms: Option<u64>) -> Pace {
@@ -87,5 +96,7 @@ mod tests {
         let file = "/mnt/hdd/vm1.root".parse().expect("a root");
         assert_eq!(pace(Some(&file), "clear", Some(1)), Pace { idle_after_ms: 250, deadline_ms: 1 });
         assert_eq!(life_ms(Wear::None, 1, 1), None);
+        let on_chip = pace_on_chip(pace(None, "clear", None));
+        assert_eq!(on_chip, Pace { idle_after_ms: 10_000, deadline_ms: 600_000 });
     }
 }

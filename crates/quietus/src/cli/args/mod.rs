@@ -183,7 +183,7 @@ pub struct CreateArgs {
     /// random,ff,zero. For an overlay also `none`, which frees space and destroys nothing.
     #[arg(long, default_value = "clear", value_parser = parse_policy, add = ArgValueCompleter::new(policies))]
     pub policy: String,
-    /// Time without a request after which queued content is destroyed. Default: 250ms; with a root that wears out (a TPM, NOR flash)
+    /// Time without a request after which queued content is destroyed. Default: 250ms; on a flash chip 10s; with a root that wears out (a TPM, NOR flash)
     /// the deadline.
     #[arg(long, value_parser = parse_duration_ms)]
     pub idle_after: Option<u64>,
