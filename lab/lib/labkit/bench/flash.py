@@ -1,0 +1,304 @@
+"""what deletion costs on raw flash, in the time that a real chip would take: the paper's tables 3 and 4
+
+After "TrueErase", section 7. PostMark's load in a guest (`lab/lib/postmark-guest`): --files files of 500 to 9,770 bytes and as many
+transactions, with a sync after each --sync-every operations; none, 5 %, 10 % or all of the files get the mark of `chattr +s` as soon as they are
+made, at random or in whole folders (*local*). What the guest asks of its disk is recorded: mkfs and a first round without marks, and then a
+second round for each way of marking.
+
+The very same requests are then sent, one after the other, to disks on a file that stands for a chip and counts its operations, and the time that a
+real chip would take (slc-2k: 25 us a read, 300 us a program, 2 ms an erase). The chip has 1.3 times as many bytes in pages as all media of the disk
+together. Every byte of the disk is written once, then come mkfs and the first round; then the server starts anew, and the second round is counted, a last
+`shred --now` and a flush with it. Once without detection; and with `--sensitive marked` and `shred --now` after each commit of the guest's journal (*at
+once*), or after each eighth. Nothing is destroyed in between.
+
+The bars are in the table.
+"""
+
+import os
+import shutil
+import struct
+import subprocess
+import time
+import tomllib
+from collections import namedtuple
+from functools import lru_cache
+from itertools import product
+
+from .. import wire
+from ..measure import table
+from ..relay import Kept, Relay
+from ..servers import MARKED, NEVER, OFF, ROOT, Nbdkit, Quietus, Sealed, parse_size
+from ..workspace import LabError
+from . import Benchmark, in_times, medians, ratio
+
+POSTMARK_GUEST = os.path.join(ROOT, "lab", "lib", "postmark-guest")
+# Share of the files, and how they are chosen; `random` of all or nothing is both.
+MARKS = {"nothing": (0, "random"), "5 % random": (5, "random"), "5 % local": (5, "local"), "10 % random": (10, "random"),
+         "10 % local": (10, "local"), "all": (100, "random")}
+STORES = {"in place": (Quietus, "copy and erase"), "sealed": (Sealed, "sealed")}
+# Commits between two purges; None: nothing is deleted.
+WAYS = {"off": None, "at once": 1, "every 8": 8}
+SIDES = {"off": OFF, "marked": MARKED}
+CHIP_BYTES = {"slc-2k": 2048 * 64, "mlc-16k": 16_384 * 512, "tlc-16k": 16_384 * 768}
+PAGES_SHARE = 1.3
+COLUMNS = {"nothing": ("nothing",), "5 %": ("5 % random", "5 % local"), "10 %": ("10 % random", "10 % local"), "all": ("all",)}
+BARS = {
+    ("in place", "at once"): (1.01, 1.6, 2.0, None), ("in place", "every 8"): (1.01, 1.35, 1.6, None),
+    ("sealed", "at once"): (1.01, 1.08, 1.10, 1.28), ("sealed", "every 8"): (1.01, 1.04, 1.05, 1.17),
+}
+PAPER = {("in place", "at once"): ("1.03", "5.05-7.39", "7.27-10.7", ""), ("in place", "every 8"): ("", "3.42-5.54", "4.45-6.80", "")}
+# Of the request in a recording: command, flags, offset, length; the payload of a write follows.
+HEAD = struct.Struct("<BBQI")
+# A block of the guest's journal that ends a transaction: magic and type, as jbd2 has them.
+COMMIT = struct.pack(">II", 0xC03B3998, 2)
+# The counts of a chip file: reads, programs, erases, micros (`host::media::flash::file::head`).
+COUNTS, COUNTS_AT = struct.Struct("<QQQQ"), 512
+FILL_BYTES = 1 << 20
+# A server finds the file system meanwhile.
+ATTACH_SECONDS = 3
+
+Counts = namedtuple("Counts", "reads programs erases micros")
+
+
+class Recorder(Relay):
+    """A relay that keeps every request but reads in a file, in order."""
+
+    def __init__(self, path, upstream, recording):
+        super().__init__(path, upstream, 4096)
+        self.recording = open(recording, "wb")
+
+    def _note(self, request):
+        if request.command not in (wire.READ, wire.DISCONNECT):
+            self.recording.write(HEAD.pack(request.command, request.flags, request.offset, request.length) + request.payload)
+
+    def close(self):
+        self.check()
+        self.recording.close()
+
+
+def requests(recording):
+    """The requests in a recording."""
+    with open(recording, "rb") as file:
+        while head := file.read(HEAD.size):
+            command, flags, offset, length = HEAD.unpack(head)
+            yield Kept(0, command, offset, length, file.read(length) if command == wire.WRITE else b"", flags)
+
+
+class Commits:
+    """Finds the requests with which a commit of the guest's journal is durable."""
+
+    def __init__(self):
+        self.is_written = False
+
+    def ends_with(self, request):
+        """Whether one is with that request."""
+        if request.command == wire.WRITE:
+            starts = range(0, len(request.payload), 4096)
+            self.is_written |= any(request.payload.startswith(COMMIT, at) for at in starts)
+        is_durable = request.command == wire.FLUSH or request.flags & wire.FUA
+        ended = self.is_written and bool(is_durable)
+        self.is_written &= not is_durable
+        return ended
+
+
+class Recordings:
+    """What a guest asks of its disk: files, each made once."""
+
+    def __init__(self, bench, fs):
+        self.bench, self.fs, self.image, self.operations = bench, fs, bench.work.file("first.image"), 0
+        self.first = self._record("first", None, lambda uri: (self._make(uri), self._round(uri, 0, "random")))
+        self.second = lru_cache(None)(lambda marks: self._record(f"second-{len(os.listdir(bench.work.path))}", self.image, lambda uri: self._round(uri, *MARKS[marks])))
+
+    def _record(self, name, image, guest):
+        """The recording of what `guest` does to the disk in that image, or to an empty one."""
+        server = self.bench.server(Nbdkit)
+        if image:
+            shutil.copyfile(image, server.medium)
+        recorder = Recorder(os.path.join(server.directory, "relay.sock"), server.socket, self.bench.work.file(name))
+        guest(recorder.uri)
+        recorder.close()
+        server.stop()
+        if not image:
+            os.rename(server.medium, self.image)
+        server.remove()
+        return self.bench.work.file(name)
+
+    def _make(self, uri):
+        eager = "-E nodiscard,lazy_itable_init=0,lazy_journal_init=0"
+        self.fs.make(self.bench.work, uri, more=f"-N {self.bench.options.files * 6 // 5} {eager}")
+
+    def _round(self, uri, share, how):
+        options, said = self.bench.options, []
+        words = [POSTMARK_GUEST, str(options.files), str(options.files), str(options.sync_every), str(share), how]
+        self.fs.guest(self.bench.work, uri).must(words, hear=said.append)
+        found = [int(line.split()[1]) for line in said if line.startswith("operations ")]
+        if not found:
+            raise LabError(f"PostMark did not end: {said[-5:]}")
+        self.operations = found[0]
+
+
+def on_chip(kind, chip):
+    """A kind of server whose disk fills a chip file of that kind."""
+    class OnChip(kind):
+        """The same on a chip."""
+
+        def create(self, *words):
+            self.chip = os.path.join(self.directory, "chip")
+            super().create(*words, "--medium", f"nand:{self.chip},chip={chip},blocks={self._blocks(*words)}")
+
+        def _blocks(self, *words):
+            """How many the chip needs: as a disk on one that is large enough says."""
+            many = 4 * self.size // CHIP_BYTES[chip] + 64
+            super().create(*words, "--medium", f"nand:{self.chip},chip={chip},blocks={many}")
+            with open(os.path.join(self.disk, "disk.toml"), "rb") as file:
+                logical = sum(tomllib.load(file)["flash"].values())
+            shutil.rmtree(self.disk)
+            os.unlink(self.chip)
+            return round(PAGES_SHARE * logical / CHIP_BYTES[chip])
+
+        def counts(self):
+            """What the chip has counted until its last sync."""
+            with open(self.chip, "rb") as file:
+                file.seek(COUNTS_AT)
+                return Counts(*COUNTS.unpack(file.read(COUNTS.size)))
+    return OnChip
+
+
+class Steady:
+    """A disk on a chip that was filled and has had the first round: a directory that is there whenever it is not served."""
+
+    def __init__(self, bench, recordings, chip, store, side):
+        server = bench.server(on_chip(STORES[store][0], chip), NEVER, SIDES[side])
+        client = wire.Client(server.socket, timeout=600)
+        for at in range(0, server.size, FILL_BYTES):
+            length = min(FILL_BYTES, server.size - at)
+            client.call(wire.WRITE, at, length, os.urandom(length))
+        client.call(wire.FLUSH, 0, 0)
+        for it in requests(recordings.first):
+            client.call(it.command, it.offset, it.length, it.payload, it.flags & wire.FUA)
+        client.close()
+        server.stop()
+        self.server, self.kept = server, f"{server.directory}.kept"
+        os.rename(server.directory, self.kept)
+
+    def served(self):
+        """The server of the disk as it was, once it has found the file system."""
+        shutil.rmtree(self.server.directory, ignore_errors=True)
+        subprocess.run(["cp", "-a", "--sparse=always", self.kept, self.server.directory], check=True)
+        self.server.start()
+        time.sleep(ATTACH_SECONDS)
+        return self.server
+
+
+class Bench(Benchmark):
+    """A case is (kind of chip, store, what is marked, way)."""
+
+    # Counted in the round, and of that in purges; bytes that the guest wrote and that were destroyed.
+    Sample = namedtuple("Sample", "reads programs erases micros purge_reads purge_programs purge_erases purge_micros purges commits flushes "
+                        "written destroyed operations")
+    defaults = {"size": "128M", "fs": "ext4", "block": 4096, "repetitions": 1, "files": 10000}
+    short = {"size": "34M", "files": 500, "sync_every": 100}
+    programs = ("nbdkit",)
+
+    def __init__(self, options, work):
+        super().__init__(options, work)
+        self.recordings = lru_cache(None)(lambda: Recordings(self, next(iter(self.known.values()))))
+        self.steady = lru_cache(None)(lambda *case: Steady(self, self.recordings(), *case))
+
+    @staticmethod
+    def add_arguments(parser):
+        parser.add_argument("--files", type=int, help="PostMark's files and transactions (default %(default)s)")
+        parser.add_argument("--sync-every", type=int, default=300, help="operations from one sync to the next (default %(default)s)")
+        parser.add_argument("--chips", default="slc-2k", help=f"some of {','.join(CHIP_BYTES)} (default %(default)s)")
+
+    def cases(self):
+        return list(product(self.options.chips.split(","), STORES, MARKS, WAYS))
+
+    def sample(self, chip, store, marks, way):
+        recording, side = self.recordings().second(marks), "off" if way == "off" else "marked"
+        server = self.steady(chip, store, side).served()
+        client = wire.Client(server.socket, timeout=600)
+        client.call(wire.FLUSH, 0, 0)
+        found = Replay(server, client, WAYS[way]).run(recording)
+        counters = server.tool("status")["counters"]
+        client.close()
+        server.stop()
+        return self.Sample(**found, destroyed=counters["destroyed_bytes"], operations=self.recordings().operations)
+
+    def render(self, samples):
+        chips = self.options.chips.split(",")
+        rows = [overhead(samples, chip, store, way) for chip, store, way in product(chips, STORES, list(WAYS)[1:])]
+        return "\n\n".join([table(["chip", "deletion", *COLUMNS], rows), operations(samples)])
+
+    def missed(self, samples):
+        for (chip, store, marks, way) in samples:
+            bar = BARS.get((store, way), (None,) * 4)[next(at for at, names in enumerate(COLUMNS.values()) if marks in names)]
+            found = cost(samples, chip, store, marks, way)
+            if chip == "slc-2k" and bar and found and found > bar:
+                yield f"{chip}, {STORES[store][1]} {way}, {marks}: {found:.3f} times the time without deletion (bar {bar})"
+
+
+class Replay:
+    """A recording that is sent to a server, with purges."""
+
+    def __init__(self, server, client, commits_a_purge):
+        self.server, self.client, self.commits_a_purge = server, client, commits_a_purge
+        self.purges, self.in_purges = 0, Counts(0, 0, 0, 0)
+
+    def run(self, recording):
+        """The figures of a sample."""
+        before, commits, flushes, written, is_commit = self.server.counts(), 0, 0, 0, Commits()
+        for it in requests(recording):
+            self.client.call(it.command, it.offset, it.length, it.payload, it.flags & wire.FUA)
+            flushes += it.command == wire.FLUSH
+            written += len(it.payload)
+            if is_commit.ends_with(it):
+                commits += 1
+                if self.commits_a_purge and commits % self.commits_a_purge == 0:
+                    self.purge()
+        if self.commits_a_purge:
+            self.purge()
+        self.client.call(wire.FLUSH, 0, 0)
+        all_of_it = minus(self.server.counts(), before)
+        purges = {f"purge_{name}": count for name, count in self.in_purges._asdict().items()}
+        return {**all_of_it._asdict(), **purges, "purges": self.purges, "commits": commits, "flushes": flushes, "written": written}
+
+    def purge(self):
+        before = self.server.counts()
+        self.server.tool("shred", "--now")
+        self.purges += 1
+        self.in_purges = Counts(*map(sum, zip(self.in_purges, minus(self.server.counts(), before))))
+
+
+def minus(later, earlier):
+    """What was counted between."""
+    return Counts(*(one - other for one, other in zip(later, earlier)))
+
+
+def cost(samples, chip, store, marks, way):
+    """Counted time, by that without deletion; None where one is not there."""
+    return ratio(samples, (chip, store, marks, way), (chip, store, marks, "off"), "micros")
+
+
+def overhead(samples, chip, store, way):
+    """A row: how many times as long, for each share of marks."""
+    cells = []
+    for names, bar, paper in zip(COLUMNS.values(), BARS[store, way], PAPER.get((store, way), ("",) * 4)):
+        figures = ", ".join(" ".join([in_times(cost(samples, chip, store, name, way)), name.partition(" % ")[2]]).strip() for name in names)
+        beside = "; ".join(filter(None, [f"bar {bar:.2f}" if bar and chip == "slc-2k" else "", f"paper {paper}" if paper else ""]))
+        cells.append(f"{figures} ({beside})" if beside else figures)
+    return [chip, f"{STORES[store][1]}, {way}", *cells]
+
+
+def operations(samples):
+    """The table of what the chip did; of that, in purges."""
+    rows = []
+    for (chip, store, marks, way), found in samples.items():
+        figures = medians(found, "reads", "programs", "erases")
+        of_purges = medians(found, "purge_reads", "purge_programs", "purge_erases")
+        micros, purges, commits, written, destroyed = medians(found, "micros", "purges", "commits", "written", "destroyed")
+        cells = [f"{count:,.0f}" + (f" ({part:,.0f})" if purges else "") for count, part in zip(figures, of_purges)]
+        rows.append([chip, STORES[store][1], marks, way, *cells, f"{micros / 1e6:.2f} s", f"{commits:.0f}", f"{purges:.0f}",
+                     f"{written / 1e6:.1f} MB", f"{destroyed / 1e6:.1f} MB"])
+    return table(["chip", "deletion", "marked", "way", "page reads (in purges)", "page programs", "block erases", "counted time", "commits",
+                  "purges", "written", "destroyed"], rows)
