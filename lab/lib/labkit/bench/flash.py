@@ -220,6 +220,11 @@ class Bench(Benchmark):
         client = wire.Client(server.socket, timeout=600)
         client.call(wire.FLUSH, 0, 0)
         found = Replay(server, client, WAYS[way]).run(recording)
+        if os.environ.get("DIAG"):
+            import json
+            st = server.tool("status")
+            with open(os.environ["DIAG"], "a") as f:
+                f.write(json.dumps({"each": getattr(server, "each", None), "case": [chip, store, marks, way], **{k: st.get(k) for k in ("waiting", "owed", "counters", "watch", "store", "sensitive", "live_bytes")}}) + "\n")
         counters = server.tool("status")["counters"]
         client.close()
         server.stop()
@@ -266,7 +271,9 @@ class Replay:
     def purge(self):
         before = self.server.counts()
         self.server.tool("shred", "--now")
+        self.client.call(wire.FLUSH, 0, 0)
         self.purges += 1
+        self.server.__dict__.setdefault("each", []).append(minus(self.server.counts(), before))
         self.in_purges = Counts(*map(sum, zip(self.in_purges, minus(self.server.counts(), before))))
 
 
