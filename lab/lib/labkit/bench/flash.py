@@ -33,8 +33,8 @@ from . import Benchmark, in_times, medians, ratio
 
 POSTMARK_GUEST = os.path.join(ROOT, "lab", "lib", "postmark-guest")
 # Share of the files, and how they are chosen; `random` of all or nothing is both.
-MARKS = {"nothing": (0, "random"), "5 % random": (5, "random"), "5 % local": (5, "local"), "10 % random": (10, "random"),
-         "10 % local": (10, "local"), "all": (100, "random")}
+MARKS = {"nothing": (0, "random"), "5 % random": (5, "random"), "10 % random": (10, "random"), "all": (100, "random"),
+         "5 % local": (5, "local"), "10 % local": (10, "local")}
 STORES = {"in place": (Quietus, "copy and erase"), "sealed": (Sealed, "sealed")}
 # Commits between two purges; None: nothing is deleted.
 WAYS = {"off": None, "at once": 1, "every 8": 8}
@@ -53,6 +53,9 @@ HEAD = struct.Struct("<BBQI")
 COMMIT = struct.pack(">II", 0xC03B3998, 2)
 # The counts of a chip file: reads, programs, erases, micros (`host::media::flash::file::head`).
 COUNTS, COUNTS_AT = struct.Struct("<QQQQ"), 512
+# Its head, its table of blocks, and the record of a run in a page (docs/formats/flash.md).
+HEADER, TABLE_AT, ENTRY_BYTES = struct.Struct("<8x5I"), 4096, 16
+RECORD, RECORD_MAGIC, RECORD_LISTS_AT = struct.Struct("<8s26xHH"), b"QFLASHR1", 40
 FILL_BYTES = 1 << 20
 # A server finds the file system meanwhile.
 ATTACH_SECONDS = 3
@@ -161,6 +164,20 @@ def on_chip(kind, chip):
             with open(self.chip, "rb") as file:
                 file.seek(COUNTS_AT)
                 return Counts(*COUNTS.unpack(file.read(COUNTS.size)))
+
+        def newest_run(self):
+            """The highest sequence of a run on the chip: each run that is programmed ends with a record, and has the next one."""
+            newest = 0
+            with open(self.chip, "rb") as file:
+                _, page, spare, block_pages, blocks = HEADER.unpack(file.read(HEADER.size))
+                first = -(-(TABLE_AT + ENTRY_BYTES * blocks) // 4096) * 4096
+                for at in range(first, first + blocks * block_pages * (page + spare), page + spare):
+                    file.seek(at)
+                    magic, listed, gaps = RECORD.unpack(file.read(RECORD.size))
+                    if magic == RECORD_MAGIC:
+                        file.seek(at + RECORD_LISTS_AT + 4 * listed + 16 * gaps)
+                        newest = max(newest, int.from_bytes(file.read(8), "little"))
+            return newest
     return OnChip
 
 
@@ -193,9 +210,9 @@ class Steady:
 class Bench(Benchmark):
     """A case is (kind of chip, store, what is marked, way)."""
 
-    # Counted in the round, and of that in purges; bytes that the guest wrote and that were destroyed.
+    # Counted in the round, and of that in purges; bytes that the guest wrote and that were destroyed; pages of records.
     Sample = namedtuple("Sample", "reads programs erases micros purge_reads purge_programs purge_erases purge_micros purges commits flushes "
-                        "written destroyed operations")
+                        "written destroyed operations records", defaults=(0,))
     defaults = {"size": "128M", "fs": "ext4", "block": 4096, "repetitions": 1, "files": 10000}
     short = {"size": "34M", "files": 500, "sync_every": 100}
     programs = ("nbdkit",)
@@ -212,23 +229,19 @@ class Bench(Benchmark):
         parser.add_argument("--chips", default="slc-2k", help=f"some of {','.join(CHIP_BYTES)} (default %(default)s)")
 
     def cases(self):
-        return list(product(self.options.chips.split(","), STORES, MARKS, WAYS))
+        return [(chip, store, marks, way) for chip, marks, store, way in product(self.options.chips.split(","), MARKS, STORES, WAYS)]
 
     def sample(self, chip, store, marks, way):
         recording, side = self.recordings().second(marks), "off" if way == "off" else "marked"
         server = self.steady(chip, store, side).served()
         client = wire.Client(server.socket, timeout=600)
         client.call(wire.FLUSH, 0, 0)
+        destroyed = destroyed_bytes(server)
         found = Replay(server, client, WAYS[way]).run(recording)
-        if os.environ.get("DIAG"):
-            import json
-            st = server.tool("status")
-            with open(os.environ["DIAG"], "a") as f:
-                f.write(json.dumps({"each": getattr(server, "each", None), "case": [chip, store, marks, way], **{k: st.get(k) for k in ("waiting", "owed", "counters", "watch", "store", "sensitive", "live_bytes")}}) + "\n")
-        counters = server.tool("status")["counters"]
+        destroyed = destroyed_bytes(server) - destroyed
         client.close()
         server.stop()
-        return self.Sample(**found, destroyed=counters["destroyed_bytes"], operations=self.recordings().operations)
+        return self.Sample(**found, destroyed=destroyed, operations=self.recordings().operations)
 
     def render(self, samples):
         chips = self.options.chips.split(",")
@@ -252,7 +265,8 @@ class Replay:
 
     def run(self, recording):
         """The figures of a sample."""
-        before, commits, flushes, written, is_commit = self.server.counts(), 0, 0, 0, Commits()
+        before, newest = self.server.counts(), self.server.newest_run()
+        commits, flushes, written, is_commit = 0, 0, 0, Commits()
         for it in requests(recording):
             self.client.call(it.command, it.offset, it.length, it.payload, it.flags & wire.FUA)
             flushes += it.command == wire.FLUSH
@@ -266,15 +280,21 @@ class Replay:
         self.client.call(wire.FLUSH, 0, 0)
         all_of_it = minus(self.server.counts(), before)
         purges = {f"purge_{name}": count for name, count in self.in_purges._asdict().items()}
-        return {**all_of_it._asdict(), **purges, "purges": self.purges, "commits": commits, "flushes": flushes, "written": written}
+        return {**all_of_it._asdict(), **purges, "purges": self.purges, "commits": commits, "flushes": flushes, "written": written,
+                "records": self.server.newest_run() - newest}
 
     def purge(self):
         before = self.server.counts()
         self.server.tool("shred", "--now")
         self.client.call(wire.FLUSH, 0, 0)
         self.purges += 1
-        self.server.__dict__.setdefault("each", []).append(minus(self.server.counts(), before))
         self.in_purges = Counts(*map(sum, zip(self.in_purges, minus(self.server.counts(), before))))
+
+
+def destroyed_bytes(server):
+    """What the server has destroyed since the disk was made."""
+    counters = server.tool("status")["counters"]
+    return counters["destroyed_bytes"] + counters["rewritten_bytes"]
 
 
 def minus(later, earlier):
@@ -305,7 +325,9 @@ def operations(samples):
         of_purges = medians(found, "purge_reads", "purge_programs", "purge_erases")
         micros, purges, commits, written, destroyed = medians(found, "micros", "purges", "commits", "written", "destroyed")
         cells = [f"{count:,.0f}" + (f" ({part:,.0f})" if purges else "") for count, part in zip(figures, of_purges)]
+        records = sum(medians(found, "records", "erases"))
+        cells.insert(2, f"{records:,.0f}" if medians(found, "records")[0] else "-")
         rows.append([chip, STORES[store][1], marks, way, *cells, f"{micros / 1e6:.2f} s", f"{commits:.0f}", f"{purges:.0f}",
                      f"{written / 1e6:.1f} MB", f"{destroyed / 1e6:.1f} MB"])
-    return table(["chip", "deletion", "marked", "way", "page reads (in purges)", "page programs", "block erases", "counted time", "commits",
+    return table(["chip", "deletion", "marked", "way", "page reads (in purges)", "page programs", "of them records and heads of blocks", "block erases", "counted time", "commits",
                   "purges", "written", "destroyed"], rows)
