@@ -108,20 +108,21 @@ class Recordings:
     """What a guest asks of its disk: files, each made once."""
 
     def __init__(self, bench, fs):
-        self.bench, self.fs, self.image, self.operations = bench, fs, bench.work.file("first.image"), 0
-        self.first = self._record("first", None, lambda uri: (self._make(uri), self._round(uri, 0, "random")))
-        self.second = lru_cache(None)(lambda marks: self._record(f"second-{len(os.listdir(bench.work.path))}", self.image, lambda uri: self._round(uri, *MARKS[marks])))
+        self.bench, self.fs, self.image, self.operations = bench, fs, bench.work.file("image"), 0
+        self.made = self._record("made", self._make, is_kept=True)
+        self.first = self._record("first", lambda uri: self._round(uri, 0, "random"), is_kept=True)
+        self.second = lru_cache(None)(lambda marks: self._record(f"second {marks}", lambda uri: self._round(uri, *MARKS[marks])))
 
-    def _record(self, name, image, guest):
-        """The recording of what `guest` does to the disk in that image, or to an empty one."""
+    def _record(self, name, guest, is_kept=False):
+        """The recording of what `guest` does to the disk in the image, which then `is_kept` as it is."""
         server = self.bench.server(Nbdkit)
-        if image:
-            shutil.copyfile(image, server.medium)
+        if os.path.exists(self.image):
+            shutil.copyfile(self.image, server.medium)
         recorder = Recorder(os.path.join(server.directory, "relay.sock"), server.socket, self.bench.work.file(name))
         guest(recorder.uri)
         recorder.close()
         server.stop()
-        if not image:
+        if is_kept:
             os.rename(server.medium, self.image)
         server.remove()
         return self.bench.work.file(name)
@@ -187,14 +188,18 @@ class Steady:
     def __init__(self, bench, recordings, chip, store, side):
         server = bench.server(on_chip(STORES[store][0], chip), NEVER, SIDES[side])
         client = wire.Client(server.socket, timeout=600)
-        for at in range(0, server.size, FILL_BYTES):
-            length = min(FILL_BYTES, server.size - at)
-            client.call(wire.WRITE, at, length, os.urandom(length))
-        client.call(wire.FLUSH, 0, 0)
-        for it in requests(recordings.first):
-            client.call(it.command, it.offset, it.length, it.payload, it.flags & wire.FUA)
-        client.close()
-        server.stop()
+        pieces = range(0, server.size, FILL_BYTES)
+        client.many((wire.WRITE, at, length, os.urandom(length)) for at in pieces for length in [min(FILL_BYTES, server.size - at)])
+        for recording in (recordings.made, recordings.first):
+            for it in requests(recording):
+                client.call(it.command, it.offset, it.length, it.payload, it.flags & wire.FUA)
+            client.close()
+            # The server finds the new file system unmounted, as marks demand.
+            server.stop()
+            if recording == recordings.made:
+                server.start()
+                time.sleep(ATTACH_SECONDS)
+                client = wire.Client(server.socket, timeout=600)
         self.server, self.kept = server, f"{server.directory}.kept"
         os.rename(server.directory, self.kept)
 
@@ -210,9 +215,8 @@ class Steady:
 class Bench(Benchmark):
     """A case is (kind of chip, store, what is marked, way)."""
 
-    # Counted in the round, and of that in purges; bytes that the guest wrote and that were destroyed; pages of records.
-    Sample = namedtuple("Sample", "reads programs erases micros purge_reads purge_programs purge_erases purge_micros purges commits flushes "
-                        "written destroyed operations records", defaults=(0,))
+    # Counted in the round; bytes that the guest wrote, and that were destroyed.
+    Sample = namedtuple("Sample", "reads programs erases micros records purges commits flushes written destroyed operations")
     defaults = {"size": "128M", "fs": "ext4", "block": 4096, "repetitions": 1, "files": 10000}
     short = {"size": "34M", "files": 500, "sync_every": 100}
     programs = ("nbdkit",)
@@ -261,7 +265,7 @@ class Replay:
 
     def __init__(self, server, client, commits_a_purge):
         self.server, self.client, self.commits_a_purge = server, client, commits_a_purge
-        self.purges, self.in_purges = 0, Counts(0, 0, 0, 0)
+        self.purges = 0
 
     def run(self, recording):
         """The figures of a sample."""
@@ -279,16 +283,14 @@ class Replay:
             self.purge()
         self.client.call(wire.FLUSH, 0, 0)
         all_of_it = minus(self.server.counts(), before)
-        purges = {f"purge_{name}": count for name, count in self.in_purges._asdict().items()}
-        return {**all_of_it._asdict(), **purges, "purges": self.purges, "commits": commits, "flushes": flushes, "written": written,
-                "records": self.server.newest_run() - newest}
+        return {**all_of_it._asdict(), "records": self.server.newest_run() - newest, "purges": self.purges, "commits": commits,
+                "flushes": flushes, "written": written}
 
     def purge(self):
-        before = self.server.counts()
+        """Destroys what is known to be dead; the flush makes the server's own record of that durable."""
         self.server.tool("shred", "--now")
         self.client.call(wire.FLUSH, 0, 0)
         self.purges += 1
-        self.in_purges = Counts(*map(sum, zip(self.in_purges, minus(self.server.counts(), before))))
 
 
 def destroyed_bytes(server):
@@ -318,16 +320,14 @@ def overhead(samples, chip, store, way):
 
 
 def operations(samples):
-    """The table of what the chip did; of that, in purges."""
+    """The table of what the chip did."""
     rows = []
     for (chip, store, marks, way), found in samples.items():
-        figures = medians(found, "reads", "programs", "erases")
-        of_purges = medians(found, "purge_reads", "purge_programs", "purge_erases")
-        micros, purges, commits, written, destroyed = medians(found, "micros", "purges", "commits", "written", "destroyed")
-        cells = [f"{count:,.0f}" + (f" ({part:,.0f})" if purges else "") for count, part in zip(figures, of_purges)]
-        records = sum(medians(found, "records", "erases"))
-        cells.insert(2, f"{records:,.0f}" if medians(found, "records")[0] else "-")
-        rows.append([chip, STORES[store][1], marks, way, *cells, f"{micros / 1e6:.2f} s", f"{commits:.0f}", f"{purges:.0f}",
-                     f"{written / 1e6:.1f} MB", f"{destroyed / 1e6:.1f} MB"])
-    return table(["chip", "deletion", "marked", "way", "page reads (in purges)", "page programs", "of them records and heads of blocks", "block erases", "counted time", "commits",
-                  "purges", "written", "destroyed"], rows)
+        reads, programs, records, erases, micros = medians(found, "reads", "programs", "records", "erases", "micros")
+        purges, commits, flushes, written, destroyed = medians(found, "purges", "commits", "flushes", "written", "destroyed")
+        # A block gets a head with each erase.
+        counts = [reads, programs, records + erases, erases]
+        rows.append([chip, STORES[store][1], marks, way, *(f"{count:,.0f}" for count in counts), f"{micros / 1e6:.2f} s",
+                     f"{commits:.0f}, {flushes:.0f}, {purges:.0f}", f"{written / 1e6:.1f} MB", f"{destroyed / 1e6:.1f} MB"])
+    return table(["chip", "deletion", "marked", "way", "page reads", "page programs", "of these, records and heads of blocks", "block erases",
+                  "counted time", "commits, flushes, purges", "the guest wrote", "destroyed"], rows)
