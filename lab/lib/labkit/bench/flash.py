@@ -7,11 +7,11 @@ second round for each way of marking.
 
 The very same requests are then sent, one after the other, to disks on a file that stands for a chip and counts its operations, and the time that a
 real chip would take (slc-2k: 25 us a read, 300 us a program, 2 ms an erase). The chip has 1.3 times as many bytes in pages as all media of the disk
-together. Every byte of the disk is written once, then come mkfs and the first round; then the server starts anew, and the second round is counted, a last
-`shred --now` and a flush with it. Once without detection; and with `--sensitive marked` and `shred --now` after each commit of the guest's journal (*at
-once*), or after each eighth. Nothing is destroyed in between.
+together. Every byte of the disk is written once, then come mkfs and the first round, with a new start of the server behind each. Then the second round is
+counted, a last `shred --now` and a flush with it. Once without detection, which is what all times are compared with; and with `--sensitive marked` and `shred
+--now` after each commit of the guest's journal (*at once*), or after each eighth. Nothing is destroyed in between.
 
-The bars are in the table.
+The bars stand in the table.
 """
 
 import os
@@ -27,7 +27,7 @@ from itertools import product
 from .. import wire
 from ..measure import table
 from ..relay import Kept, Relay
-from ..servers import MARKED, NEVER, OFF, ROOT, Nbdkit, Quietus, Sealed, parse_size
+from ..servers import MARKED, NEVER, OFF, ROOT, Nbdkit, Quietus, Sealed
 from ..workspace import LabError
 from . import Benchmark, in_times, medians, ratio
 
@@ -183,33 +183,41 @@ def on_chip(kind, chip):
 
 
 class Steady:
-    """A disk on a chip that was filled and has had the first round: a directory that is there whenever it is not served."""
+    """A disk on a chip that was filled and has had the first round: a directory, from which copies are served."""
 
     def __init__(self, bench, recordings, chip, store, side):
-        server = bench.server(on_chip(STORES[store][0], chip), NEVER, SIDES[side])
-        client = wire.Client(server.socket, timeout=600)
-        pieces = range(0, server.size, FILL_BYTES)
-        client.many((wire.WRITE, at, length, os.urandom(length)) for at in pieces for length in [min(FILL_BYTES, server.size - at)])
-        for recording in (recordings.made, recordings.first):
-            for it in requests(recording):
-                client.call(it.command, it.offset, it.length, it.payload, it.flags & wire.FUA)
-            client.close()
-            # The server finds the new file system unmounted, as marks demand.
-            server.stop()
-            if recording == recordings.made:
-                server.start()
-                time.sleep(ATTACH_SECONDS)
-                client = wire.Client(server.socket, timeout=600)
-        self.server, self.kept = server, f"{server.directory}.kept"
-        os.rename(server.directory, self.kept)
+        self.server = bench.server(on_chip(STORES[store][0], chip), NEVER, SIDES[side])
+        self.kept = f"{self.server.directory}.kept"
+        self._fill()
+        self._replay(recordings.made)
+        # The server has to find the new file system unmounted before it follows marks.
+        self._started()
+        self._replay(recordings.first)
+        os.rename(self.server.directory, self.kept)
 
-    def served(self):
-        """The server of the disk as it was, once it has found the file system."""
-        shutil.rmtree(self.server.directory, ignore_errors=True)
-        subprocess.run(["cp", "-a", "--sparse=always", self.kept, self.server.directory], check=True)
+    def _fill(self):
+        client, size = wire.Client(self.server.socket, timeout=600), self.server.size
+        lengths = ((at, min(FILL_BYTES, size - at)) for at in range(0, size, FILL_BYTES))
+        client.many((wire.WRITE, at, length, os.urandom(length)) for at, length in lengths)
+        client.close()
+
+    def _replay(self, recording):
+        """Sends the recording, and stops the server."""
+        client = wire.Client(self.server.socket, timeout=600)
+        Replay(self.server, client, None).run(recording)
+        client.close()
+        self.server.stop()
+
+    def _started(self):
         self.server.start()
         time.sleep(ATTACH_SECONDS)
         return self.server
+
+    def served(self):
+        """A server of a copy, once it has found the file system."""
+        shutil.rmtree(self.server.directory, ignore_errors=True)
+        subprocess.run(["cp", "-a", "--sparse=always", self.kept, self.server.directory], check=True)
+        return self._started()
 
 
 class Bench(Benchmark):
