@@ -376,9 +376,11 @@ class TablesTest(unittest.TestCase):
         its = bench_flash.Bench.Sample(*range(len(bench_flash.Bench.Sample._fields)))
         case = ("slc-2k", "sealed", "5 % random")
         samples = {(*case, "off"): [its._replace(micros=100)], (*case, "at once"): [its._replace(micros=109)]}
-        self.assertEqual(bench_flash.overhead(samples, *case[:2], "at once")[3], "1.09 random, - local (bar 1.08)")
-        self.assertEqual(list(bench_flash.Bench.missed(None, samples)),
-                         ["slc-2k, sealed at once, 5 % random: 1.090 times the time without deletion (bar 1.08)"])
+        bench = SimpleNamespace(columns=bench_flash.COLUMNS, bars=bench_flash.BARS, paper=bench_flash.PAPER)
+        row = bench_flash.Bench.overheads(bench, samples, *case[:2], "at once")
+        self.assertEqual(row[1], "1.09 random, - local (bar 1.08)")
+        self.assertEqual(list(bench_flash.Bench.missed(bench, samples)),
+                         ["sealed, at once, 5 % random: 1.090 times the time without deletion (bar 1.08)"])
 
 
 if __name__ == "__main__":

@@ -3,7 +3,8 @@
 After "TrueErase", section 7. PostMark's load in a guest (`lab/lib/postmark-guest`): --files files of 500 to 9,770 bytes and as many
 transactions, with a sync after each --sync-every operations; none, 5 %, 10 % or all of the files get the mark of `chattr +s` as soon as they are
 made, at random or in whole folders (*local*). What the guest asks of its disk is recorded: mkfs and a first round without marks, and then a
-second round for each way of marking.
+second round for each way of marking. With `--workload build`: --cycles times `make` and `make clean` of Lua, with a sync after each, in a folder of objects
+that is marked or not.
 
 The very same requests are then sent, one after the other, to disks on a file that stands for a chip and counts its operations, and the time that a
 real chip would take (slc-2k: 25 us a read, 300 us a program, 2 ms an erase). The chip has 1.3 times as many bytes in pages as all media of the disk
@@ -25,28 +26,36 @@ from functools import lru_cache
 from itertools import product
 
 from .. import wire
+from ..bases import COMPILER, upstream_tree
 from ..measure import table
 from ..relay import Kept, Relay
 from ..servers import MARKED, NEVER, OFF, ROOT, Nbdkit, Quietus, Sealed
 from ..workspace import LabError
 from . import Benchmark, in_times, medians, ratio
 
+BUILD_GUEST, BUILD_FOLDER = os.path.join(ROOT, "lab", "lib", "build-guest"), "obj"
 POSTMARK_GUEST = os.path.join(ROOT, "lab", "lib", "postmark-guest")
 # Share of the files, and how they are chosen; `random` of all or nothing is both.
 MARKS = {"nothing": (0, "random"), "5 % random": (5, "random"), "10 % random": (10, "random"), "all": (100, "random"),
          "5 % local": (5, "local"), "10 % local": (10, "local")}
+BUILDS = {"nothing": [], "objects": ["LAB_MARK_OBJECTS=1"]}
 STORES = {"in place": (Quietus, "copy and erase"), "sealed": (Sealed, "sealed")}
 # Commits between two purges; None: nothing is deleted.
 WAYS = {"off": None, "at once": 1, "every 8": 8}
 SIDES = {"off": OFF, "marked": MARKED}
 CHIP_BYTES = {"slc-2k": 2048 * 64, "mlc-16k": 16_384 * 512, "tlc-16k": 16_384 * 768}
 PAGES_SHARE = 1.3
+# Of which the bars are.
+BAR_CHIP = "slc-2k"
 COLUMNS = {"nothing": ("nothing",), "5 %": ("5 % random", "5 % local"), "10 %": ("10 % random", "10 % local"), "all": ("all",)}
+BUILD_COLUMNS = {"nothing": ("nothing",), "objects": ("objects",)}
 BARS = {
     ("in place", "at once"): (1.01, 1.6, 2.0, None), ("in place", "every 8"): (1.01, 1.35, 1.6, None),
     ("sealed", "at once"): (1.01, 1.08, 1.10, 1.28), ("sealed", "every 8"): (1.01, 1.04, 1.05, 1.17),
 }
 PAPER = {("in place", "at once"): ("1.03", "5.05-7.39", "7.27-10.7", ""), ("in place", "every 8"): ("", "3.42-5.54", "4.45-6.80", "")}
+BUILD_BARS = {(store, way): (1.01, bar) for store, bar in (("in place", None), ("sealed", 1.1)) for way in ("at once", "every 8")}
+BUILD_PAPER = {("in place", "at once"): ("", "2.70"), ("in place", "every 8"): ("", "1.59")}
 # Of the request in a recording: command, flags, offset, length; the payload of a write follows.
 HEAD = struct.Struct("<BBQI")
 # A block of the guest's journal that ends a transaction: magic and type, as jbd2 has them.
@@ -110,8 +119,8 @@ class Recordings:
     def __init__(self, bench, fs):
         self.bench, self.fs, self.image, self.operations = bench, fs, bench.work.file("image"), 0
         self.made = self._record("made", self._make, is_kept=True)
-        self.first = self._record("first", lambda uri: self._round(uri, 0, "random"), is_kept=True)
-        self.second = lru_cache(None)(lambda marks: self._record(f"second {marks}", lambda uri: self._round(uri, *MARKS[marks])))
+        self.first = self._record("first", lambda uri: self._round(uri, "nothing"), is_kept=True)
+        self.second = lru_cache(None)(lambda marks: self._record(f"second {marks}", lambda uri: self._round(uri, marks)))
 
     def _record(self, name, guest, is_kept=False):
         """The recording of what `guest` does to the disk in the image, which then `is_kept` as it is."""
@@ -129,16 +138,24 @@ class Recordings:
 
     def _make(self, uri):
         eager = "-E nodiscard,lazy_itable_init=0,lazy_journal_init=0"
-        self.fs.make(self.bench.work, uri, more=f"-N {self.bench.options.files * 6 // 5} {eager}")
+        tree = f"-d {upstream_tree('lua5.4')}" if self.bench.is_build else ""
+        self.fs.make(self.bench.work, uri, more=f"-N {self.bench.options.files * 6 // 5} {eager} {tree}".strip())
 
-    def _round(self, uri, share, how):
-        options, said = self.bench.options, []
-        words = [POSTMARK_GUEST, str(options.files), str(options.files), str(options.sync_every), str(share), how]
-        self.fs.guest(self.bench.work, uri).must(words, hear=said.append)
+    def _round(self, uri, marks):
+        said = []
+        self.fs.guest(self.bench.work, uri).must(self._command(marks), hear=said.append)
         found = [int(line.split()[1]) for line in said if line.startswith("operations ")]
-        if not found:
+        if not found and not self.bench.is_build:
             raise LabError(f"PostMark did not end: {said[-5:]}")
-        self.operations = found[0]
+        self.operations = sum(found)
+
+    def _command(self, marks):
+        options = self.bench.options
+        if self.bench.is_build:
+            script = f'set -e; "$0" "$@"; rm -r {BUILD_FOLDER}; sync'
+            return ["env", *BUILDS[marks], "sh", "-c", script, BUILD_GUEST, str(options.cycles), COMPILER]
+        share, how = MARKS[marks]
+        return [POSTMARK_GUEST, str(options.files), str(options.files), str(options.sync_every), str(share), how]
 
 
 def on_chip(kind, chip):
@@ -231,6 +248,8 @@ class Bench(Benchmark):
 
     def __init__(self, options, work):
         super().__init__(options, work)
+        self.is_build = options.workload == "build"
+        self.columns, self.bars, self.paper = (BUILD_COLUMNS, BUILD_BARS, BUILD_PAPER) if self.is_build else (COLUMNS, BARS, PAPER)
         self.recordings = lru_cache(None)(lambda: Recordings(self, next(iter(self.known.values()))))
         self.steady = lru_cache(None)(lambda *case: Steady(self, self.recordings(), *case))
 
@@ -238,10 +257,16 @@ class Bench(Benchmark):
     def add_arguments(parser):
         parser.add_argument("--files", type=int, help="PostMark's files and transactions (default %(default)s)")
         parser.add_argument("--sync-every", type=int, default=300, help="operations from one sync to the next (default %(default)s)")
+        parser.add_argument("--workload", choices=["PostMark", "build"], default="PostMark", help="default %(default)s")
+        parser.add_argument("--cycles", type=int, default=5, help="of the build (default %(default)s)")
         parser.add_argument("--chips", default="slc-2k", help=f"some of {','.join(CHIP_BYTES)} (default %(default)s)")
 
     def cases(self):
-        return [(chip, store, marks, way) for chip, marks, store, way in product(self.options.chips.split(","), MARKS, STORES, WAYS)]
+        marks = BUILDS if self.is_build else MARKS
+        return [(chip, store, of, way) for chip, of, store, way in product(self.options.chips.split(","), marks, STORES, WAYS)]
+
+    def needs(self, case):
+        return [*self.programs, *(["make", COMPILER] if self.is_build else [])]
 
     def sample(self, chip, store, marks, way):
         recording, side = self.recordings().second(marks), "off" if way == "off" else "marked"
@@ -256,16 +281,27 @@ class Bench(Benchmark):
         return self.Sample(**found, destroyed=destroyed, operations=self.recordings().operations)
 
     def render(self, samples):
-        chips = self.options.chips.split(",")
-        rows = [overhead(samples, chip, store, way) for chip, store, way in product(chips, STORES, list(WAYS)[1:])]
-        return "\n\n".join([table(["chip", "deletion", *COLUMNS], rows), operations(samples)])
+        ways = product(self.options.chips.split(","), STORES, list(WAYS)[1:])
+        rows = [[chip, f"{STORES[store][1]}, {way}", *self.overheads(samples, chip, store, way)] for chip, store, way in ways]
+        return "\n\n".join([table(["chip", "deletion", *self.columns], rows), operations(samples)])
+
+    def overheads(self, samples, chip, store, way):
+        """How many times as long as without deletion, for each share of marks."""
+        cells = []
+        papers = self.paper.get((store, way), ("",) * len(self.columns))
+        for names, bar, paper in zip(self.columns.values(), self.bars[store, way], papers):
+            figures = ", ".join(" ".join([in_times(cost(samples, chip, store, name, way)), name.partition(" % ")[2]]).strip() for name in names)
+            beside = "; ".join(filter(None, [f"bar {bar:.2f}" if bar and chip == BAR_CHIP else "", f"paper {paper}" if paper else ""]))
+            cells.append(f"{figures} ({beside})" if beside else figures)
+        return cells
 
     def missed(self, samples):
-        for (chip, store, marks, way) in samples:
-            bar = BARS.get((store, way), (None,) * 4)[next(at for at, names in enumerate(COLUMNS.values()) if marks in names)]
+        for chip, store, marks, way in samples:
+            bars = zip(self.columns.values(), self.bars.get((store, way), ()))
+            bar = next((bar for names, bar in bars if marks in names), None)
             found = cost(samples, chip, store, marks, way)
-            if chip == "slc-2k" and bar and found and found > bar:
-                yield f"{chip}, {STORES[store][1]} {way}, {marks}: {found:.3f} times the time without deletion (bar {bar})"
+            if chip == BAR_CHIP and bar and found and found > bar:
+                yield f"{STORES[store][1]}, {way}, {marks}: {found:.3f} times the time without deletion (bar {bar})"
 
 
 class Replay:
@@ -315,16 +351,6 @@ def minus(later, earlier):
 def cost(samples, chip, store, marks, way):
     """Counted time, by that without deletion; None where one is not there."""
     return ratio(samples, (chip, store, marks, way), (chip, store, marks, "off"), "micros")
-
-
-def overhead(samples, chip, store, way):
-    """A row: how many times as long, for each share of marks."""
-    cells = []
-    for names, bar, paper in zip(COLUMNS.values(), BARS[store, way], PAPER.get((store, way), ("",) * 4)):
-        figures = ", ".join(" ".join([in_times(cost(samples, chip, store, name, way)), name.partition(" % ")[2]]).strip() for name in names)
-        beside = "; ".join(filter(None, [f"bar {bar:.2f}" if bar and chip == "slc-2k" else "", f"paper {paper}" if paper else ""]))
-        cells.append(f"{figures} ({beside})" if beside else figures)
-    return [chip, f"{STORES[store][1]}, {way}", *cells]
 
 
 def operations(samples):
