@@ -16,10 +16,12 @@ from types import SimpleNamespace
 
 sys.path.insert(0, os.path.dirname(os.path.realpath(__file__)))
 from labkit import bench  # noqa: E402
-from labkit import backups  # noqa: E402
+from labkit import backups, wire  # noqa: E402
 from labkit.bench import Benchmark, Run, detect, latency, medians, ratio, shrink  # noqa: E402
+from labkit.bench import flash as bench_flash  # noqa: E402
 from labkit.bench import io as bench_io  # noqa: E402
 from labkit.bench import vault as bench_vault  # noqa: E402
+from labkit.relay import Kept  # noqa: E402
 from labkit.servers import Server  # noqa: E402
 from labkit.workspace import LabError, Workspace  # noqa: E402
 
@@ -362,6 +364,23 @@ class TablesTest(unittest.TestCase):
         self.assertEqual(latency.in_words(*row),
                          ["ext4", "4", "2.00 s", "5.00 s", "5.00 s", "5.00 s", "3", "0", "2", "0"])
         self.assertEqual(list(latency.Bench.missed(None, samples)), ["ext4: 2 files never destroyed, 0 sectors left"])
+
+    def test_a_commit_ends_once_its_block_is_durable(self):
+        commit, other = bench_flash.COMMIT.ljust(4096, b"\0"), bytes(4096)
+        asked = [(wire.WRITE, other + commit, 0), (wire.WRITE, other, 0), (wire.FLUSH, b"", 0), (wire.FLUSH, b"", 0), (wire.WRITE, commit, wire.FUA)]
+        commits = bench_flash.Commits()
+        found = [commits.ends_with(Kept(0, command, 0, len(payload), payload, flags)) for command, payload, flags in asked]
+        self.assertEqual(found, [False, False, True, False, True])
+
+    def test_time_on_flash_is_held_against_the_same_stream_without_deletion(self):
+        its = bench_flash.Bench.Sample(*range(len(bench_flash.Bench.Sample._fields)))
+        case = ("slc-2k", "sealed", "5 % random")
+        samples = {(*case, "off"): [its._replace(micros=100)], (*case, "at once"): [its._replace(micros=109)]}
+        bench = SimpleNamespace(columns=bench_flash.COLUMNS, bars=bench_flash.BARS, paper=bench_flash.PAPER)
+        row = bench_flash.Bench.overheads(bench, samples, *case[:2], "at once")
+        self.assertEqual(row[1], "1.09 random, - local (bar 1.08)")
+        self.assertEqual(list(bench_flash.Bench.missed(bench, samples)),
+                         ["sealed, at once, 5 % random: 1.090 times the time without deletion (bar 1.08)"])
 
 
 if __name__ == "__main__":
