@@ -1,5 +1,6 @@
 //! The table `flash` of `disk.toml`: how the media of a disk divide the flash chip on which they lie.
 
+use super::versions::VersionsToml;
 use super::{CreateOptions, DiskToml, StoreKind, absolute, invalid};
 use crate::disk::{DiskError, DiskErrorKind};
 use crate::host::media::flash::{FlashDisk, FlashPlace};
@@ -17,9 +18,8 @@ use std::path::Path;
 const FIFTHS_TAKEN: u64 = 4;
 /// Space of an overlay beyond what is changed and owed, for blocks that are about to move.
 const OVERLAY_SPARE_BYTES: u64 = 2 << 20;
-/// Stubs get one byte of so many, and this beside it for their log. The largest stub, of 64 bytes, is 1/64 of a block.
+/// Stubs get one byte of so many beside their log. The largest stub, of 64 bytes, is 1/64 of a block.
 const STUBS_SHARE: u64 = 48;
-const STUBS_LEAST: u64 = 16 << 20;
 /// The root of versions gets one byte of so many: it has 1/3072 of the content.
 const ROOT_SHARE: u64 = 2048;
 
@@ -48,15 +48,15 @@ pub(super) struct Wanted {
     pub(super) store: StoreKind,
     /// The root lies on the chip, if the store has one.
     pub(super) has_root: bool,
-    /// The same for stubs.
-    pub(super) has_stubs: bool,
+    /// Bytes of the log of stubs, if they lie on the chip.
+    pub(super) log_bytes: Option<u64>,
 }
 
 impl FlashToml {
     /// The media of a disk of `size_bytes` bytes. A medium that grows gets what is left of `all` bytes.
     fn new(wanted: Wanted, size_bytes: u64, all: u64) -> Self {
         let whole = |bytes: u64| bytes.next_multiple_of(BLOCK_BYTES);
-        let Wanted { store, has_root, has_stubs } = wanted;
+        let Wanted { store, has_root, log_bytes } = wanted;
         let map_bytes = match store {
             StoreKind::Sealed => Some(sealed::map_bytes(size_bytes)),
             StoreKind::Overlay => Some(map_bytes(size_bytes)),
@@ -68,8 +68,8 @@ impl FlashToml {
             StoreKind::Versions => Some(versions::ROOT_BYTES + all / ROOT_SHARE),
             StoreKind::InPlace | StoreKind::Overlay => None,
         };
-        let stubs_bytes =
-            (store == StoreKind::Versions && has_stubs).then_some(STUBS_LEAST + all / STUBS_SHARE);
+        let log_bytes = log_bytes.filter(|_| store == StoreKind::Versions);
+        let stubs_bytes = log_bytes.map(|log| log + all / STUBS_SHARE);
         let mut flash = Self {
             medium_bytes: 0,
             journal_bytes: whole(Shape::of_disk(size_bytes).bytes()),
@@ -157,7 +157,10 @@ impl CreateOptions {
     pub(super) fn on_chip(&self) -> Wanted {
         let root = self.versions.root_kind();
         let has_root = matches!(root, Ok(None | Some(RootKind::Chip)));
-        Wanted { store: self.store, has_root, has_stubs: self.versions.stub_medium.is_none() }
+        let seal = self.versions.seal.unwrap_or_default();
+        let log_bytes = || VersionsToml::new(seal, "".into(), "".into()).log_bytes();
+        let log_bytes = self.versions.stub_medium.is_none().then(log_bytes);
+        Wanted { store: self.store, has_root, log_bytes }
     }
 }
 
@@ -232,7 +235,7 @@ mod tests {
     use super::*;
 
     fn wanted(store: StoreKind, has_root: bool) -> Wanted {
-        Wanted { store, has_root, has_stubs: true }
+        Wanted { store, has_root, log_bytes: Some(8 << 20) }
     }
 
     #[test]
