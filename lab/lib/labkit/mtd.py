@@ -63,6 +63,11 @@ class Device:
                         continue
                     raise
 
+    def corrected(self):
+        """All bytes of a chip as its driver corrects them, those of bad blocks too."""
+        with open(f"{self.device}ro", "rb", buffering=0) as file:
+            return b"".join(file.read(1 << 18) for _ in range(0, self.size(), 1 << 18))
+
     def raw_nand(self):
         """All bytes of a NAND chip as its cells have them, bad blocks and all: the data areas, and the spare areas."""
         page, spare = self.size("writesize"), self.size("oobsize")

@@ -69,28 +69,35 @@ class Chip(Device):
 
 
 class OnChip(Quietus):
-    """Our server, of a disk on a chip, with its root there too. As large as the chip suggests if `size` is None."""
+    """Our server, of a disk on a chip, with its root there too. As large as the chip suggests if `size` is None. With `has_key`
+    a sealed disk has a key file."""
 
     is_raw = keeps_unflushed = False
 
-    def __init__(self, work, name, store, chip, size=None, create_options=(), serve_options=()):
+    def __init__(self, work, name, store, chip, size=None, create_options=(), serve_options=(), has_key=False):
         self.store, self.chip = store, chip
+        self.has_key = has_key and store == "sealed"
         super().__init__(work, name, size, create_options, serve_options)
 
     def create(self):
         self.disk = os.path.join(self.directory, self.export)
         size = ["--size", str(self.size)] if self.size else []
         credential = ["--no-credential"] if self.store == "sealed" else []
+        if self.has_key:
+            self.key = os.path.join(self.directory, "key")
+            with open(self.key, "wb", opener=lambda path, flags: os.open(path, flags, 0o600)) as file:
+                file.write(os.urandom(32))
+            credential = ["--key-file", self.key]
         self.tool("create", "--store", self.store, "--medium", f"nand:{self.chip.device}", *credential, *size, *self.create_options)
+
+    def argv(self):
+        return [*super().argv(), *(["--key-file", self.key] if self.has_key else [])]
 
     @property
     def uuid(self):
         """The 16 bytes that name the disk."""
         with open(os.path.join(self.disk, "disk.toml")) as file:
             return bytes.fromhex(re.search(r'uuid = "(.*)"', file.read())[1].replace("-", ""))
-
-    def bad_blocks(self):
-        return int(self.chip.fact("bad_blocks"))
 
 
 def found_in(raw):
