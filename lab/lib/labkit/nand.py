@@ -69,13 +69,13 @@ class Chip(Device):
 
 
 class OnChip(Quietus):
-    """Our server, of a disk on a chip, with its root there too. As large as the chip suggests if `size` is None. With `has_key`
+    """Our server, of a disk on a chip or what names one, with its root there too. As large as the chip suggests if `size` is None. With `has_key`
     a sealed disk has a key file."""
 
     is_raw = keeps_unflushed = False
 
     def __init__(self, work, name, store, chip, size=None, create_options=(), serve_options=(), has_key=False):
-        self.store, self.chip = store, chip
+        self.store, self.chip = store, getattr(chip, "device", chip)
         self.has_key = has_key and store == "sealed"
         super().__init__(work, name, size, create_options, serve_options)
 
@@ -88,7 +88,7 @@ class OnChip(Quietus):
             with open(self.key, "wb", opener=lambda path, flags: os.open(path, flags, 0o600)) as file:
                 file.write(os.urandom(32))
             credential = ["--key-file", self.key]
-        self.tool("create", "--store", self.store, "--medium", f"nand:{self.chip.device}", *credential, *size, *self.create_options)
+        self.tool("create", "--store", self.store, "--medium", f"nand:{self.chip}", *credential, *size, *self.create_options)
 
     def argv(self):
         return [*super().argv(), *(["--key-file", self.key] if self.has_key else [])]
