@@ -28,7 +28,7 @@ from labkit.model import Model  # noqa: E402
 from labkit.record import Record  # noqa: E402
 from labkit.relay import Kept, Relay, Write  # noqa: E402
 from labkit.servers import parse_size  # noqa: E402
-from labkit.shadow import BLOCK, FlushedShadow, Request, SealedShadow, Shadow  # noqa: E402
+from labkit.shadow import BLOCK, DiedShadow, FlushedShadow, Request, SealedShadow, Shadow  # noqa: E402
 from labkit.suite import Prepared, Skip, Stage, Suite  # noqa: E402
 from labkit.workspace import LabError, wait_until  # noqa: E402
 import test_keytree  # noqa: E402
@@ -808,6 +808,32 @@ class FlushedShadowTest(unittest.TestCase):
         self.shadow.acknowledged(2, b"")
         self.shadow.killed()
         self.assertEqual(len(self.shadow.check(4096, self.first)), 8)
+
+
+class DiedShadowTest(unittest.TestCase):
+    """Content that died, of a disk that keeps what was flushed."""
+
+    def request(self, shadow, number, command, after=b""):
+        shadow.sent(number, Request(command, 0, len(after), after))
+        shadow.acknowledged(number, b"")
+
+    def test_only_a_death_that_a_flush_covers_is_for_good(self):
+        shadow = DiedShadow(SIZE)
+        write(shadow, 1, 0, 512)
+        self.request(shadow, 2, wire.TRIM, bytes(512))
+        self.assertFalse(shadow.is_undead((1, 0)))
+        self.request(shadow, 3, wire.FLUSH)
+        write(shadow, 4, 0, 512)
+        self.assertEqual([shadow.is_undead(it) for it in ((1, 0), (1, 1), (4, 0))], [True, False, False])
+
+    def test_what_was_written_over_or_died_before_a_kill_has_not_died_for_good(self):
+        shadow = DiedShadow(SIZE)
+        write(shadow, 1, 0, 512)
+        write(shadow, 2, 0, 512)
+        self.request(shadow, 3, wire.TRIM, bytes(512))
+        shadow.killed()
+        self.request(shadow, 4, wire.FLUSH)
+        self.assertFalse(shadow.is_undead((1, 0)) or shadow.is_undead((2, 0)))
 
 
 class BaseTest(unittest.TestCase):

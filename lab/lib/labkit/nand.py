@@ -42,7 +42,7 @@ KINDS = {
     "worn": lambda rng, blocks: [_bad(rng, blocks), "weakblocks=" + _numbers(rng, blocks, blocks // 24, 6),
                                  "weakpages=" + _numbers(rng, blocks, blocks // 24, 5, BLOCK_PAGES)],
     # Pages that look blank after some reads: what they held is lost.
-    "grave": lambda rng, blocks: [_bad(rng, blocks), "gravepages=" + _numbers(rng, blocks, blocks // 24, 8, BLOCK_PAGES)],
+    "grave": lambda rng, blocks: [_bad(rng, blocks), "gravepages=" + _numbers(rng, blocks, blocks // 24, 60, BLOCK_PAGES)],
     # Pages of 512 bytes: too small.
     "small": None,
 }
