@@ -41,13 +41,13 @@ def versions(raw, page_bytes, block_pages):
 class Media:
     """The media of a sealed disk on the chip, with all versions of each page: `toml` is the text of its disk.toml."""
 
-    NAMES = ("medium", "journal", "keytree", "root")
+    NAMES = ("medium", "journal", "map", "stubs", "root")
 
     def __init__(self, toml):
         self.config = tomllib.loads(toml)
         self.parts, start = {}, 0
         for name in self.NAMES:
-            pages = self.config["flash"][f"{name}_bytes"] // PAGE
+            pages = self.config["flash"].get(f"{name}_bytes", 0) // PAGE
             self.parts[name] = range(start, start + pages)
             start += pages
 
@@ -62,7 +62,7 @@ def opened(toml, keys, secret, roots_in, *found):
     blocks, 4096 bytes each, and how many cells there are."""
     media = Media(toml)
     journal = media.pages("journal", *found)
-    attacker = Attacker(media.config["size_bytes"], bytes.fromhex(media.config["uuid"].replace("-", "")), media.pages("keytree", *found), master_key(keys, secret))
+    attacker = Attacker(media.config["size_bytes"], bytes.fromhex(media.config["uuid"].replace("-", "")), media.pages("map", *found), master_key(keys, secret))
     for number, pages in media.pages("root", roots_in).items():
         for page in pages if number else ():
             # It looks into both slots.
