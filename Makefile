@@ -82,6 +82,7 @@ lab:
 	lab/kill9 --store sealed --rounds 100 --size 16M
 	lab/purge-cuts
 	lab/mtd
+	lab/nand
 	lab/power-cut-loop --store versions --fs ext4 --cut alternate --rounds 5
 	lab/power-cut-loop --store versions-none --fs ext4 --cut alternate --rounds 5
 	lab/overlays

@@ -13,7 +13,7 @@ from types import SimpleNamespace
 
 sys.path.insert(0, os.path.dirname(os.path.realpath(__file__)))
 from labkit import (  # noqa: E402
-    canaries, cells, containers, extfs, fatfs, filesystems, flash, forensics, guest, measure, recovery, replay,
+    canaries, cells, containers, extfs, fatfs, filesystems, flash, flashlayer, forensics, guest, measure, nand, recovery, replay,
 )
 from labkit import options, sectors, styles, tags, trace, verdicts, wire  # noqa: E402
 from labkit.accounts import Accounts, Act  # noqa: E402
@@ -28,7 +28,7 @@ from labkit.model import Model  # noqa: E402
 from labkit.record import Record  # noqa: E402
 from labkit.relay import Kept, Relay, Write  # noqa: E402
 from labkit.servers import parse_size  # noqa: E402
-from labkit.shadow import BLOCK, FlushedShadow, Request, SealedShadow, Shadow  # noqa: E402
+from labkit.shadow import BLOCK, DiedShadow, FlushedShadow, Request, SealedShadow, Shadow  # noqa: E402
 from labkit.suite import Prepared, Skip, Stage, Suite  # noqa: E402
 from labkit.workspace import LabError, wait_until  # noqa: E402
 import test_keytree  # noqa: E402
@@ -810,6 +810,32 @@ class FlushedShadowTest(unittest.TestCase):
         self.assertEqual(len(self.shadow.check(4096, self.first)), 8)
 
 
+class DiedShadowTest(unittest.TestCase):
+    """Content that died, of a disk that keeps what was flushed."""
+
+    def request(self, shadow, number, command, after=b""):
+        shadow.sent(number, Request(command, 0, len(after), after))
+        shadow.acknowledged(number, b"")
+
+    def test_only_a_death_that_a_flush_covers_is_for_good(self):
+        shadow = DiedShadow(SIZE)
+        write(shadow, 1, 0, 512)
+        self.request(shadow, 2, wire.TRIM, bytes(512))
+        self.assertFalse(shadow.is_undead((1, 0)))
+        self.request(shadow, 3, wire.FLUSH)
+        write(shadow, 4, 0, 512)
+        self.assertEqual([shadow.is_undead(it) for it in ((1, 0), (1, 1), (4, 0))], [True, False, False])
+
+    def test_what_was_written_over_or_died_before_a_kill_has_not_died_for_good(self):
+        shadow = DiedShadow(SIZE)
+        write(shadow, 1, 0, 512)
+        write(shadow, 2, 0, 512)
+        self.request(shadow, 3, wire.TRIM, bytes(512))
+        shadow.killed()
+        self.request(shadow, 4, wire.FLUSH)
+        self.assertFalse(shadow.is_undead((1, 0)) or shadow.is_undead((2, 0)))
+
+
 class BaseTest(unittest.TestCase):
     def setUp(self):
         self.directory = tempfile.TemporaryDirectory()
@@ -930,6 +956,52 @@ class FlashTest(unittest.TestCase):
             self.assertTrue(flash.opens(self.cells[1], tree, disk, size))
             self.assertFalse(flash.opens(self.cells[2], tree, disk, size))
             self.assertFalse(flash.opens(self.cells[1], tree, disk, 1 << 20))
+
+
+class NandTest(unittest.TestCase):
+    """The judges of a raw chip of NAND flash with a disk."""
+
+    DISK = bytes(range(16))
+
+    def slot(self, number, cell, at_rest=bytes(4096 - 40)):
+        body = number.to_bytes(4, "little") + cell
+        return body + nand.crc32c(self.DISK + body) + at_rest
+
+    def test_tags_are_found_whole_or_in_part(self):
+        whole = tags.content(7, 0, 1024)
+        raw = b"\xff" * 2048 + whole + bytes(3) + tags.content(8, 512, 512)[:16] + b"\xff" * 500 + tags.content(9, 0, 512)[1:40]
+        self.assertEqual(nand.found_in(raw), {(7, 0), (7, 1), (8, 1), (9, 0)})
+        self.assertEqual(nand.found_in(tags.MAGIC), set())
+
+    def test_a_cell_of_before_is_found_on_a_chip_and_a_piece_of_it(self):
+        one, two = bytes([1]) * 32, bytes([2]) * 32
+        cells = nand.Cells(self.DISK)
+        self.assertEqual(cells.note(self.slot(1, one) + b"\xff" * 4096), [1])
+        both = b"\xff" * 2048 + self.slot(1, one) + self.slot(2, two)
+        self.assertEqual((cells.note(both), cells.left(both)), ([1, 2], [1]))
+        alone = self.slot(2, two)
+        self.assertEqual((cells.note(alone), cells.left(alone), cells.purge), ([2], [], 2))
+        self.assertEqual(cells.left(alone + one[:8]), [1])
+
+    def test_a_slot_of_another_disk_or_a_torn_one_is_none(self):
+        whole = self.slot(1, bytes([1]) * 32)
+        self.assertEqual(nand.slots(whole, bytes(16)), [])
+        self.assertEqual(nand.slots(bytes(1) + whole[1:], self.DISK), [])
+
+    def test_all_versions_of_a_unit_are_found_in_a_chip(self):
+        def run(sequence, begin, *units):
+            head = struct.pack("<QHHHH", sequence, begin, len(units), 1, 0)
+            return head + b"".join(struct.pack("<IBI", unit, 0, 0) for unit in units) + bytes(9)
+
+        def record(*runs):
+            head = b"QFLASHR1" + self.DISK + bytes(4) + struct.pack("<IHHHH", 1, 0, 1, 1, len(runs))
+            return (head + bytes(4 + 16) + b"".join(runs)).ljust(2048, b"\0")
+        one, two, three = (bytes([number]) * 4096 for number in (1, 2, 3))
+        header = b"QFLASHH1".ljust(2048, b"\0")
+        first = run(1, 1, 5, 6)
+        block = header + one + two + record(first) + three + record(run(2, 6, 5), first)
+        chip = b"\xff" * 16 * 2048 + block.ljust(16 * 2048, b"\xff")
+        self.assertEqual(flashlayer.versions(chip, 2048, 16), {5: {one, three}, 6: {two}})
 
 
 class ContainersTest(unittest.TestCase):

@@ -18,9 +18,11 @@ _SIZES = {name: re.compile(rf"^{name}:\s+(\d+)$", re.MULTILINE) for name in ("Bl
 def mark(path):
     """What `chattr +s` does."""
     file = os.open(path, os.O_RDONLY)
-    flags, = struct.unpack("L", fcntl.ioctl(file, FS_IOC_GETFLAGS, bytes(struct.calcsize("L"))))
-    fcntl.ioctl(file, FS_IOC_SETFLAGS, struct.pack("L", flags | SECRM))
-    os.close(file)
+    try:
+        flags, = struct.unpack("L", fcntl.ioctl(file, FS_IOC_GETFLAGS, bytes(struct.calcsize("L"))))
+        fcntl.ioctl(file, FS_IOC_SETFLAGS, struct.pack("L", flags | SECRM))
+    finally:
+        os.close(file)
 
 
 def make_marked(path):

@@ -178,6 +178,42 @@ class FlushedShadow(Unflushed):
         return content in (self.kept[offset:offset + SECTOR], *later) or super()._may_be(offset, content)
 
 
+class DiedShadow(FlushedShadow):
+    """The same, which also knows what died for good: after a flush that covers a trim, no earlier write of those sectors may come back.
+
+    Content that was only written over has not died. `died` has, by sector, the last write that is covered.
+    """
+
+    def __init__(self, size):
+        super().__init__(size)
+        self.died, self.deaths, self.writes = {}, [], 0
+
+    def sent(self, cookie, request):
+        super().sent(cookie, request)
+        tag = tags.of(request.after[:16])
+        self.writes = max(self.writes, tag[0] if tag else 0)
+
+    def changed(self, offset, content):
+        super().changed(offset, content)
+        if not any(content):
+            self.deaths.append((self.number, self.writes, range(offset // SECTOR, (offset + len(content)) // SECTOR)))
+
+    def _flushed(self, covered):
+        super()._flushed(covered)
+        for _, writes, sectors in (it for it in self.deaths if it[0] <= covered):
+            self.died.update(dict.fromkeys(sectors, writes))
+        self.deaths = [it for it in self.deaths if it[0] > covered]
+
+    def killed(self):
+        super().killed()
+        self.deaths.clear()
+
+    def is_undead(self, tag):
+        """Whether the content with that tag died for good."""
+        number, sector = tag
+        return number <= self.died.get(sector, 0)
+
+
 class SealedShadow(Unflushed):
     """The same of a sealed disk: writes over dead bytes may be lost until they are flushed. Zeros are found then.
 

@@ -1,6 +1,7 @@
 //! A chip, of whatever kind.
 
 use super::file::{Faults, FileChip, Fuse};
+use super::kinds::ChipKind;
 use super::mtd::MtdChip;
 use super::place::FlashPlace;
 use quietus_flash::chip::timing::{Counts, SLC};
@@ -52,11 +53,11 @@ impl Chip {
         Ok(Self::Mtd(Box::new(MtdChip::open(&place.path)?)))
     }
 
-    /// Creates the file of a blank chip at `place`.
+    /// The kind and the number of blocks of the file that `place` says to create.
     ///
     /// # Errors
-    /// The place does not say which chip, the kind or the number of blocks does not suit, or the file cannot be created.
-    pub(super) fn create_file(place: &FlashPlace) -> io::Result<Self> {
+    /// The place does not say which chip, or the kind cannot be read.
+    pub(super) fn wanted(place: &FlashPlace) -> io::Result<(ChipKind, u32)> {
         let (Some(chip), Some(blocks)) = (&place.chip, place.blocks) else {
             return Err(io::Error::other(format!(
                 "cannot create a disk on {place}: there is no such file or device; name a device such as nand:/dev/mtd4, or add \
@@ -64,7 +65,16 @@ impl Chip {
                 place.path.display()
             )));
         };
-        Ok(Self::File(Box::new(FileChip::create(&place.path, chip.load()?, blocks, faults(place))?)))
+        Ok((chip.load()?, blocks))
+    }
+
+    /// Creates the file of a blank chip at `place`.
+    ///
+    /// # Errors
+    /// The place does not say which chip, the kind or the number of blocks does not suit, or the file cannot be created.
+    pub(super) fn create_file(place: &FlashPlace) -> io::Result<Self> {
+        let (kind, blocks) = Self::wanted(place)?;
+        Ok(Self::File(Box::new(FileChip::create(&place.path, kind, blocks, faults(place))?)))
     }
 
     /// What a chip holds that a creation would destroy, in words; `None` if it looks blank.

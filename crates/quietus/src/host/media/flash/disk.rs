@@ -107,8 +107,9 @@ impl FlashDisk {
     /// The chip cannot be opened, is in use, or does not suit.
     pub fn size_max(place: &FlashPlace) -> io::Result<u64> {
         let size = Flash::<Chip>::size_max;
-        if let (false, Some(chip), Some(blocks)) = (place.path.exists(), &place.chip, place.blocks) {
-            let geometry = chip.load()?.geometry(blocks);
+        if !place.path.exists() {
+            let (kind, blocks) = Chip::wanted(place)?;
+            let geometry = kind.geometry(blocks);
             check_geometry(geometry).map_err(io::Error::other)?;
             return Ok(size(geometry, blocks));
         }
