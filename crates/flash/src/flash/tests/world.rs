@@ -172,7 +172,7 @@ impl World {
         }
         assert_eq!(audit.pages_read, u64::from(geometry.blocks * geometry.block_pages));
         assert!(forbidden == 0 || audit.remains_count > 0, "{forbidden} parts of deleted units: {audit:?}");
-        if self.flash().wear().stuck_blocks == 0 {
+        if self.flash().wear().stuck_blocks.is_empty() {
             assert_eq!(audit.remains, [], "{audit:?}");
             let live: u32 = self.flash().space.blocks.iter().map(|(_, info)| info.live).sum();
             let versions = audit.stale_units + u64::from(live);
