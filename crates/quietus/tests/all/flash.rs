@@ -174,7 +174,7 @@ fn a_chip_that_does_not_suit_is_refused_by_name_and_nothing_is_left_behind() {
     std::fs::write(at("foreign"), vec![7; 1 << 20]).expect("a file");
     for (args, why) in [
         (&["--medium", &foreign][..], "is no chip"),
-        (&["--medium", &format!("nand:{}", at("nothing"))], "No such file"),
+        (&["--medium", &format!("nand:{}", at("nothing"))], "chip= and blocks="),
         (&["--medium", "nand:/dev/null"], "/dev/null"),
         (&["--medium", &new, "--size", "1G"], "--size"),
         (&["--medium", &format!("nand:{},chip=slc-9k,blocks=9", at("new"))], "slc-2k"),
