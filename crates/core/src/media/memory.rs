@@ -5,6 +5,9 @@ use crate::media::medium::{Capabilities, Keep, Medium, MediumError, MediumErrorK
 use std::cell::{Cell, RefCell};
 use std::io::IoSliceMut;
 
+/// Contents, each with its place.
+type Older = Vec<(Extent<Pos>, Vec<u8>)>;
+
 /// A medium without a cache, which can be told to fail.
 #[derive(Default)]
 pub(crate) struct Memory {
@@ -24,7 +27,7 @@ pub(crate) struct Memory {
     /// No part of the medium has space, and the host has no more.
     pub(crate) starved: Cell<bool>,
     /// What writes have replaced and no erase destroyed, if the medium keeps that elsewhere.
-    pub(crate) older: RefCell<Option<Vec<(Extent<Pos>, Vec<u8>)>>>,
+    pub(crate) older: RefCell<Option<Older>>,
     /// Bytes that will not be erased.
     pub(crate) stubborn: Cell<Extent<Pos>>,
     pub(crate) syncs: Cell<usize>,

@@ -47,14 +47,14 @@ pub(super) const PLAN: Plan = Plan {
 };
 
 /// Initial content of a new disk.
-struct Beginning {
-    toml: DiskToml,
+pub(super) struct Beginning {
+    pub(super) toml: DiskToml,
     /// Extent that holds data, or may hold some.
-    held: Option<Extent<Addr>>,
+    pub(super) held: Option<Extent<Addr>>,
     /// Extent that lies on the medium and belongs to no file system.
-    dead: Option<Extent<Addr>>,
+    pub(super) dead: Option<Extent<Addr>>,
     /// The chip on which the disk lies, open until the disk is made.
-    chip: Option<FlashDisk>,
+    pub(super) chip: Option<FlashDisk>,
 }
 
 impl DiskDir {
@@ -233,10 +233,7 @@ fn build(draft: &mut Draft, options: &CreateOptions, step: Step<'_>) -> Result<D
             let (toml, chip) = super::versions::make(draft, options)?;
             Beginning { toml, held: None, dead: None, chip }
         }
-        StoreKind::Sealed => {
-            let (toml, dead, chip) = super::sealed::make(draft, options)?;
-            Beginning { toml, held: None, dead, chip }
-        }
+        StoreKind::Sealed => super::sealed::make(draft, options)?,
     };
     let dir = draft.dir();
     let (toml, _chip) = (beginning.toml, beginning.chip);

@@ -2,17 +2,17 @@
 
 use super::config::names::KEYTREE_FILE;
 use super::config::{CreateOptions, DiskToml};
+use super::create::Beginning;
 use super::versions::{clear, made_or_device, make_keys};
 use super::{DiskError, DiskErrorKind, SealedToml, entropy};
 use crate::base::locked::{forbid_core_dumps, keep_secrets};
 use crate::disk::keys::content::ContentKeys;
 use crate::host::directory::{Access, DirectoryErrorKind, Draft, lock_storage};
 use crate::host::media::DiskMedium;
-use crate::host::media::flash::FlashDisk;
 use crate::host::media::root::{RootKind, TpmMedium};
 use quietus_core::base::cell::Cells;
 use quietus_core::base::memory;
-use quietus_core::base::units::{Addr, Extent};
+use quietus_core::base::units::Extent;
 use quietus_core::media::MediumId;
 use quietus_core::media::medium::Medium;
 use quietus_core::store::sealed;
@@ -37,12 +37,8 @@ pub(super) fn content_keys(cipher: SectorCipher) -> ContentKeys {
     ContentKeys::Cipher(cipher)
 }
 
-/// Makes the files of a sealed disk; and says which addresses hold the content of a device that is not adopted, and so is dead. Returns
-/// the flash chip, too, if the disk lies on one.
-pub(super) fn make(
-    draft: &mut Draft,
-    options: &CreateOptions,
-) -> Result<(DiskToml, Option<Extent<Addr>>, Option<FlashDisk>), DiskError> {
+/// Makes the files of a sealed disk. The content of a device that is not adopted is dead.
+pub(super) fn make(draft: &mut Draft, options: &CreateOptions) -> Result<Beginning, DiskError> {
     let toml = DiskToml::sealed(options)?;
     let seal = toml.sealed.as_ref().expect("the store is sealed");
     if seal.credential {
@@ -61,7 +57,7 @@ pub(super) fn make(
     make_keytree(draft.dir(), &toml, &root)?;
     root.keep();
     let dead = device.map(|_| Extent::new(0, toml.size_bytes));
-    Ok((toml, dead, chip))
+    Ok(Beginning { toml, held: None, dead, chip })
 }
 
 /// Makes the key tree of the disk in `dir`, and in `root` the key that opens it.

@@ -47,9 +47,9 @@ impl<F: FnMut(u64, u64) -> bool> Search<'_, F> {
     /// Reads the whole chip of the disk, if it lies on one.
     pub(super) fn look_at_chip(&mut self, dir: &DiskDir) -> Result<Option<ChipFound>, ProofError> {
         let Some(data) = self.engine.medium(MediumId::Data) else { return Ok(None) };
-        let DiskMedium::Flash(data) = &*data else { return Ok(None) };
+        let DiskMedium::Flash(data) = data else { return Ok(None) };
         let root = self.engine.medium(MediumId::Root);
-        let root = match root.as_deref() {
+        let root = match root {
             Some(DiskMedium::Flash(root)) => vec![(root, Extent::new(0, root.size()))],
             _ => Vec::new(),
         };

@@ -142,10 +142,13 @@ pub(super) fn size_on_chip(place: &FlashPlace, options: &CreateOptions) -> Resul
     let most = |of: u64| of.saturating_sub(taken(of) - of) / BLOCK_BYTES * BLOCK_BYTES;
     let size = options.size.unwrap_or_else(|| most(all / 5 * FIFTHS_TAKEN / BLOCK_BYTES * BLOCK_BYTES));
     if size == 0 || taken(size) > all {
+        let instead = match most(all) {
+            0 => "use a larger chip".into(),
+            most => format!("use a larger chip, or --size {most} at most"),
+        };
         let what = format!(
-            "the chip has room for {all} bytes, and the disk needs {} with its journal and keys; use a larger chip, or --size {} at most",
-            taken(size),
-            most(all)
+            "the chip has room for {all} bytes, and the disk needs {} with its journal and keys; {instead}",
+            taken(size)
         );
         return Err(unfit(place, what));
     }

@@ -94,7 +94,7 @@ impl OpenDisk {
     }
 
     fn chip_wear(&self) -> Option<FlashWear> {
-        match &*self.engine.medium(MediumId::Data)? {
+        match self.engine.medium(MediumId::Data)? {
             DiskMedium::Flash(medium) => Some(medium.wear()),
             _ => None,
         }
