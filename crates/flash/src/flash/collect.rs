@@ -59,7 +59,7 @@ impl<N: Nand> Flash<N> {
     }
 
     /// The blocks that are worth collecting, the best first: stale × age / live (Rosenblum and Ousterhout, *The Design and Implementation of a
-    /// Log-Structured File System*, TOCS 1992). A slot that no unit took counts as stale. A block of units apart is none: it would lie beside others then. The age in runs counts by its logarithm: as it is, it
+    /// Log-Structured File System*, TOCS 1992). A slot that no unit took counts as stale. A block of units apart is left: they would lie beside others then. The age in runs counts by its logarithm: as it is, it
     /// would cost 1 % more copies where all units are written equally often.
     fn victims(&self) -> Vec<EraseBlock> {
         let full = self.layout.block_units();

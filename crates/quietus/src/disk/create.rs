@@ -1,5 +1,6 @@
 //! Making a disk.
 
+use super::beginning::Beginning;
 use super::config::names::{BASE_RAW, DATA_FILE, KEYS_FILE, KEYTREE_FILE, ROOT_FILE, STUBS_FILE};
 use super::config::{CreateOptions, DiskToml, StoreKind, VersionsOptions};
 use super::epochs::NAMES_FILE;
@@ -9,7 +10,7 @@ use crate::base::naming;
 use crate::host::directory::{
     Access, DirectoryErrorKind, Draft, Plan, lock_storage, make_key, parent_of, replace, sync_dir, write_new,
 };
-use crate::host::media::flash::{FlashDisk, FlashPlace};
+use crate::host::media::flash::FlashPlace;
 use crate::host::media::root::RootKind;
 use crate::host::paths;
 use quietus_core::base::units::{Addr, Extent};
@@ -45,17 +46,6 @@ pub(super) const PLAN: Plan = Plan {
     ],
     maker: "another `quietus create`",
 };
-
-/// Initial content of a new disk.
-pub(super) struct Beginning {
-    pub(super) toml: DiskToml,
-    /// Extent that holds data, or may hold some.
-    pub(super) held: Option<Extent<Addr>>,
-    /// Extent that lies on the medium and belongs to no file system.
-    pub(super) dead: Option<Extent<Addr>>,
-    /// The chip on which the disk lies, open until the disk is made.
-    pub(super) chip: Option<FlashDisk>,
-}
 
 impl DiskDir {
     /// As [`DiskDir::create_with`], in silence.

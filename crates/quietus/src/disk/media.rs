@@ -361,7 +361,7 @@ impl DiskToml {
 
     /// What a part holds: where content dies with its stub or its key, and that with the cell above it, only the root has to be overwritten.
     /// The journal of a disk that keeps versions has no content, as nothing is overwritten in place there; that of a sealed disk has
-    /// content in flight under the keys; and where the medium erases, none is in flight.
+    /// content in flight under the keys; where the medium erases, no content is in flight.
     fn holds(&self, part: Part) -> Holds {
         if self.store == StoreKind::Sealed {
             return match part {

@@ -11,6 +11,7 @@
 
 mod anew;
 mod base;
+mod beginning;
 mod config;
 mod create;
 pub mod epochs;

@@ -1,8 +1,8 @@
 //! Making and opening a sealed disk.
 
+use super::beginning::Beginning;
 use super::config::names::KEYTREE_FILE;
 use super::config::{CreateOptions, DiskToml};
-use super::create::Beginning;
 use super::versions::{clear, made_or_device, make_keys};
 use super::{DiskError, DiskErrorKind, SealedToml, entropy};
 use crate::base::locked::{forbid_core_dumps, keep_secrets};

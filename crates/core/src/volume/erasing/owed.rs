@@ -2,6 +2,7 @@
 
 use crate::base::units::{Addr, BLOCK_BYTES, Extent};
 use crate::erase::{Destroy, Method, Priority, RUNS_MAX, Zeros};
+use crate::media::MediumId;
 use crate::media::place::Place;
 use crate::owed::OwedContent;
 use crate::owed::ledger::Cause;
@@ -40,7 +41,7 @@ impl Erasing {
         is_busy: impl Fn(Extent<Addr>) -> bool,
     ) -> Option<EraseTask> {
         if disk.leaves_older() {
-            return disk.destroy_older(is_busy);
+            return Self::destroy_older(disk, is_busy);
         }
         let mapped = disk.store.mapped()?;
         let owed = || disk.state.owed.iter();
@@ -95,5 +96,34 @@ impl Erasing {
         let kind = Kind::DestroyOwed { places, causes, what: first };
         Some(disk.erase_task(kind, runs, Method::Destroy(method), Priority::Due))
             .filter(|task| !task.runs.is_empty())
+    }
+
+    /// The erase task that destroys older versions that are owed, if some can be now. `is_busy`: a request writes to these addresses.
+    fn destroy_older(disk: &Disk, is_busy: impl Fn(Extent<Addr>) -> bool) -> Option<EraseTask> {
+        let pieces = disk.state.owed.iter().take(RUNS_MAX).flat_map(|(place, content)| {
+            let pieces = place.extent.pieces(disk.limits().run_bytes_max.next_multiple_of(BLOCK_BYTES));
+            pieces.map(move |extent| (Place { extent, ..place }, content))
+        });
+        let ready = pieces.filter(|(place, content)| {
+            let is_free = !disk.commits.undurable.has(*place) && !disk.remaining.has_any(&[*place]);
+            is_free && !is_busy(content.address(place.extent))
+        });
+        let ready = disk.limits().batch(ready, |(place, _)| place.extent.len);
+        let with_address =
+            ready.map(|(place, content)| (place, (content.address(place.extent), content.cause)));
+        let (places, addresses): (Vec<_>, Vec<_>) = with_address.unzip();
+        let (runs, causes): (Vec<_>, Vec<_>) = disk.once_each(&places, &addresses).into_iter().unzip();
+        let method = Destroy {
+            residue: places.iter().copied().map(Site::Place).collect(),
+            at_once: 1,
+            zeros: Zeros::AfterPasses,
+            medium: Site::all_of(MediumId::Data),
+            forget: Vec::new(),
+            checkpoint: false,
+            record: true,
+        };
+        let kind = Kind::DestroyOwed { places, causes, what: Placed::Older };
+        let is_any = !runs.is_empty();
+        is_any.then(|| disk.erase_task(kind, runs, Method::Destroy(method), Priority::Due))
     }
 }

@@ -1,7 +1,7 @@
 //! The table `flash` of `disk.toml`: how the media of a disk divide the flash chip on which they lie.
 
 use super::versions::VersionsToml;
-use super::{CreateOptions, DiskToml, StoreKind, absolute, invalid};
+use super::{CreateOptions, DiskToml, MediumToml, StoreKind, absolute, invalid};
 use crate::disk::{DiskError, DiskErrorKind};
 use crate::host::media::flash::{FlashDisk, FlashPlace};
 use crate::host::media::root::RootKind;
@@ -153,6 +153,18 @@ pub(super) fn size_on_chip(place: &FlashPlace, options: &CreateOptions) -> Resul
         return Err(unfit(place, what));
     }
     Ok(size)
+}
+
+impl MediumToml {
+    pub(super) fn on_chip(place: &FlashPlace) -> Self {
+        Self { path: place.stored().to_string().into(), adopted: false }
+    }
+
+    /// The file in the disk's own directory, or the chip that the options name.
+    pub(super) fn own_or_chip(options: &CreateOptions) -> Result<Self, DiskError> {
+        let chip = options.medium.as_deref().map(chip).transpose()?.flatten();
+        Ok(chip.map_or_else(Self::own, |place| Self::on_chip(&place)))
+    }
 }
 
 impl CreateOptions {

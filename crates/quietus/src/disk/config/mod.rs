@@ -244,16 +244,6 @@ impl MediumToml {
     fn own() -> Self {
         Self { path: DATA_FILE.into(), adopted: false }
     }
-
-    fn on_chip(place: &FlashPlace) -> Self {
-        Self { path: place.stored().to_string().into(), adopted: false }
-    }
-
-    /// The file in the disk's own directory, or the chip that the options name.
-    fn own_or_chip(options: &CreateOptions) -> Result<Self, DiskError> {
-        let chip = options.medium.as_deref().map(flash::chip).transpose()?.flatten();
-        Ok(chip.map_or_else(Self::own, |place| Self::on_chip(&place)))
-    }
 }
 
 impl DiskToml {
