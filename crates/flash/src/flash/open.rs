@@ -23,8 +23,8 @@ use crate::units::{UNIT_BYTES, Unit};
 use quietus_core::base::blocks::BlockSet;
 use std::collections::BTreeSet;
 
-/// Number of sequences that a start leaves out: more than runs that a cut of the power can have left unreadable.
-const SEQUENCE_GAP: u64 = 1 << 16;
+/// Number of sequences of a window: more than a start has runs, and more than runs that a cut of the power can have left unreadable.
+const WINDOW: u64 = 1 << 16;
 
 /// Number of blocks that a start takes at most before its session counts.
 const SESSION_BLOCKS: usize = 2;
@@ -73,13 +73,25 @@ impl<N: Nand> Flash<N> {
         Ok(found.map(|(disk, _)| disk))
     }
 
-    /// Leaves a gap in the sequences, in which all runs are that this start does not find.
+    /// Begins a gap in the sequences, in which all runs are that this start does not find. It ends at the trial.
     fn begin_gap(&mut self, end: &End, newest: u64) {
-        self.sequence = newest + SEQUENCE_GAP;
+        self.sequence = newest;
         self.space.gaps.clone_from(&end.gaps);
-        self.space.gaps.push(Gap { after: end.last.run.sequence, last: self.sequence });
+        self.space.gaps.push(Gap { after: end.last.run.sequence, last: newest });
         if self.space.gaps.len() > GAPS_MAX {
             self.space.gaps.remove(0);
+        }
+    }
+
+    /// Ends the gap of a start before its trial in `block`, which has the first sequence of a window of that block. An earlier start, or a try that failed,
+    /// may have left a trial that this start does not find, and that reads well later. It lies in another block, so in another window: either
+    /// it is in the gap, or behind all runs of this start, where trials do not count.
+    pub(super) fn end_gap(&mut self, block: EraseBlock) {
+        if let Some(gap) = self.space.gaps.last_mut() {
+            let (blocks, first) = (u64::from(self.layout.geometry.blocks), self.sequence / WINDOW + 2);
+            let window = first + (blocks + u64::from(block.0) - first % blocks) % blocks;
+            self.sequence = window * WINDOW;
+            gap.last = self.sequence;
         }
     }
 
@@ -226,8 +238,11 @@ fn end<N: Nand>(scan: &mut Scan, chip: &mut Access<N>, layout: Layout) -> Result
         None => None,
     };
     let is_before = |block: &EraseBlock| before.as_ref().is_none_or(|head| head.listed.contains(block));
-    let looks_unused =
-        |block: &EraseBlock| matches!(scan.blocks[block.0 as usize].0, FoundBlock::Blank | FoundBlock::Full);
-    let (usable, doubtful) = listed.iter().copied().filter(is_before).partition(looks_unused);
+    let found = |block: &EraseBlock| scan.blocks[block.0 as usize].0;
+    // A block may have been marked bad since it was listed.
+    let is_good = |block: &EraseBlock| found(block) != FoundBlock::Bad;
+    let looks_unused = |block: &EraseBlock| matches!(found(block), FoundBlock::Blank | FoundBlock::Full);
+    let both = listed.iter().copied().filter(|block| is_before(block) && is_good(block));
+    let (usable, doubtful) = both.partition(looks_unused);
     Ok(End { last, listed, gaps: head.gaps, usable, doubtful })
 }

@@ -2,7 +2,7 @@
 
 use crate::blocks::{Blocks, Info, State};
 use crate::nand::EraseBlock;
-use crate::record::{Gap, Run};
+use crate::record::{GAPS_MAX, Gap, Run};
 use std::collections::BTreeSet;
 
 /// Number of blocks that are listed for the streams to take.
@@ -54,12 +54,15 @@ pub(super) struct Space {
     pub(super) listed: BTreeSet<EraseBlock>,
     /// The gaps that each record has, until a start has erased all blocks that may have runs of them.
     pub(super) gaps: Vec<Gap>,
+    /// The sequences of the tries that failed since the last record.
+    pub(super) failed: Option<Gap>,
 }
 
 impl Space {
     pub(super) fn new(blocks: Blocks) -> Self {
         let (ahead, doomed, listed, gaps) = (Vec::new(), Vec::new(), BTreeSet::new(), Vec::new());
-        Self { blocks, streams: [None, None, None], ahead, last_taker: Stream::Guest, doomed, listed, gaps }
+        let (streams, last_taker) = ([None, None, None], Stream::Guest);
+        Self { blocks, streams, ahead, last_taker, doomed, listed, gaps, failed: None }
     }
 
     pub(super) fn open(&self, stream: Stream) -> Option<&Open> {
@@ -105,6 +108,14 @@ impl Space {
         let stuck = self.blocks.filter(|info| info.state == State::Stuck);
         let idle = self.ahead.iter().chain(&self.doomed).copied().filter(|block| self.is_idle(*block));
         idle.chain(stuck).collect()
+    }
+
+    /// The gaps of the next record. A try that failed is in one: it may list blocks of which it has the content, as its second try does. If both
+    /// read well at a start and badly at the next one, the first start must not have touched these blocks.
+    pub(super) fn gaps(&self) -> Vec<Gap> {
+        let mut gaps: Vec<_> = self.gaps.iter().copied().chain(self.failed).collect();
+        gaps.drain(..gaps.len().saturating_sub(GAPS_MAX));
+        gaps
     }
 
     /// The block that `stream` takes next: the guest's writes and units apart the least worn, copies of what stays the most worn.
