@@ -81,7 +81,8 @@ impl Space {
 
     /// Number of blocks that streams could take whether the last record can be read or not, if that lists `listed`.
     pub(super) fn shared(&self, listed: &BTreeSet<EraseBlock>) -> usize {
-        self.listed.intersection(listed).filter(|block| self.is_idle(**block)).count()
+        let is_usable = |block: EraseBlock| self.is_idle(block) && !self.blocks[block].is_failing;
+        self.listed.intersection(listed).filter(|block| is_usable(**block)).count()
     }
 
     /// Takes free blocks as those to use next: the least worn for writes of the guest and the most worn for copies, in turn, and first in place
@@ -103,9 +104,10 @@ impl Space {
         self.ahead = ahead;
     }
 
-    /// What the next record lists.
+    /// What the next record lists. A block of which the first run failed may look blank: no start must take it for a blank one.
     pub(super) fn list(&self) -> BTreeSet<EraseBlock> {
-        let stuck = self.blocks.filter(|info| info.state == State::Stuck);
+        let has_failed = |info: &Info| info.state == State::Closed && info.is_failing && info.record == 0;
+        let stuck = self.blocks.filter(|info| info.state == State::Stuck || has_failed(info));
         let idle = self.ahead.iter().chain(&self.doomed).copied().filter(|block| self.is_idle(*block));
         idle.chain(stuck).collect()
     }
