@@ -110,11 +110,12 @@ fn a_failed_run_and_its_second_try_do_not_free_a_block_together() {
 fn a_block_that_failed_in_its_first_page_and_looks_blank_is_known_to_the_next_start() {
     for seed in 0..60 {
         let (mut flash, _) = with_stale(seed);
+        flash.space.close(Stream::Guest);
         flash.chip.nand.kill_after(0);
         flash.write(Pos(0), &[2; 14 * UNIT_BYTES]).unwrap();
         let failing = flash.space.blocks.filter(|info| info.is_failing);
         let [block] = failing[..] else { panic!("one block failed") };
-        let mut flash = Flash::open(flash.into_nand()).unwrap();
+        let flash = Flash::open(flash.into_nand()).unwrap();
         let page = flash.layout.geometry.page(block, 1);
         let is_empty = flash.chip.nand.cells(page).iter().all(|byte| [0, 0xff].contains(byte));
         assert!(is_empty, "seed {seed}: page 1 of block {} holds what was written", block.0);
