@@ -233,6 +233,8 @@ fn end<N: Nand>(scan: &mut Scan, chip: &mut Access<N>, layout: Layout) -> Result
     let head = scan.head(chip, layout, &last)?.unwrap_or_default();
     scan.drop_gaps(&head.gaps);
     let listed: BTreeSet<_> = head.listed.into_iter().collect();
+    // A run that failed is in a gap of its second try, so it is not taken for the run before. If the run before does not read, since an erase of its
+    // block began, an older one is taken: the last run lists that block, so it is whole, and nothing depends on what both list. It is less then, no more.
     let before = match scan.runs.iter().rev().nth(1) {
         Some(before) => scan.head(chip, layout, before)?,
         None => None,
