@@ -29,6 +29,10 @@ const WINDOW: u64 = 1 << 16;
 /// Number of blocks that a start takes at most before its session counts.
 const SESSION_BLOCKS: usize = 2;
 
+/// Number of blank blocks that are not trusted, for each doubtful one: starts before took blank blocks only if the listed ones were doubtful, of
+/// which some may look unused now.
+const TRIED_BLOCKS: usize = 3;
+
 /// What a start needs to know of the end before it.
 struct End {
     /// The last run that counts.
@@ -158,14 +162,14 @@ impl<N: Nand> Flash<N> {
     /// Copies the last run, and begins a session.
     fn begin_session(&mut self, end: &End) -> Result<(), FlashError> {
         self.space.ahead.clone_from(&end.usable);
-        // The start before may have tried the same ones, which then only look blank. Neither their order nor their number may change.
+        // Starts before may have tried the same ones, which then only look blank. Their order may not change, and none that was tried may be left out.
         let blank = self.space.blocks.filter(|info| info.state == State::Blank);
         let missing = SESSION_BLOCKS.saturating_sub(end.usable.len());
-        for block in blank.into_iter().chain(end.doubtful.iter().copied()).take(missing) {
-            let info = &mut self.space.blocks[block];
+        for block in blank.iter().take(missing.max(TRIED_BLOCKS * end.doubtful.len())) {
+            let info = &mut self.space.blocks[*block];
             (info.state, info.is_murky) = (State::Closed, true);
-            self.space.ahead.push(block);
         }
+        self.space.ahead.extend(blank.into_iter().chain(end.doubtful.iter().copied()).take(missing));
         self.space.listed = self.space.ahead.iter().copied().collect();
         let mut units = Vec::new();
         for entry in &end.last.run.entries {

@@ -156,8 +156,8 @@ fn the_power_may_be_cut_at_each_change_also_within_starts() {
 const RARE: [(Mutant, u64); 6] = [
     (Mutant::BadSpared, 35),
     (Mutant::CountTrials, 234),
-    (Mutant::CountGaps, 474),
-    (Mutant::CountListed, 845),
+    (Mutant::CountGaps, 4_978),
+    (Mutant::CountListed, 3_245),
     (Mutant::TrustWeakMarks, 187),
     (Mutant::KeepFailing, 119),
 ];
