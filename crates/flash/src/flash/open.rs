@@ -29,8 +29,8 @@ const WINDOW: u64 = 1 << 16;
 /// Number of blocks that a start takes at most before its session counts.
 const SESSION_BLOCKS: usize = 2;
 
-/// Number of blank blocks that are not trusted, for each doubtful one: starts before took blank blocks only if the listed ones were doubtful, of
-/// which some may look unused now.
+/// Number of blank blocks that are not trusted, for each doubtful one, and after a start that was cut short behind its session: starts before took blank
+/// blocks only if the listed ones were doubtful, of which some may look unused now.
 const TRIED_BLOCKS: usize = 3;
 
 /// What a start needs to know of the end before it.
@@ -165,7 +165,8 @@ impl<N: Nand> Flash<N> {
         // Starts before may have tried the same ones, which then only look blank. Their order may not change, and none that was tried may be left out.
         let blank = self.space.blocks.filter(|info| info.state == State::Blank);
         let missing = SESSION_BLOCKS.saturating_sub(end.usable.len());
-        for block in blank.iter().take(missing.max(TRIED_BLOCKS * end.doubtful.len())) {
+        let signs = end.doubtful.len() + SESSION_BLOCKS * usize::from(end.last.run.kind == RunKind::Session);
+        for block in blank.iter().take(missing.max(TRIED_BLOCKS * signs)) {
             let info = &mut self.space.blocks[*block];
             (info.state, info.is_murky) = (State::Closed, true);
         }

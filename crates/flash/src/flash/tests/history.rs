@@ -155,7 +155,7 @@ fn the_power_may_be_cut_at_each_change_also_within_starts() {
 /// Seeds of histories that find rare defects.
 const RARE: [(Mutant, u64); 6] = [
     (Mutant::BadSpared, 35),
-    (Mutant::CountTrials, 234),
+    (Mutant::CountTrials, 304),
     (Mutant::CountGaps, 4_978),
     (Mutant::CountListed, 3_245),
     (Mutant::TrustWeakMarks, 187),
