@@ -159,7 +159,7 @@ const RARE: [(Mutant, u64); 6] = [
     (Mutant::CountGaps, 4_978),
     (Mutant::CountListed, 3_245),
     (Mutant::TrustWeakMarks, 187),
-    (Mutant::KeepFailing, 119),
+    (Mutant::KeepFailing, 303),
 ];
 /// Number of histories, from the known seed or from 0 on, after which a defect is given up.
 const HUNT_MAX: u64 = 60;
