@@ -46,6 +46,10 @@ pub struct MemoryChip {
     rng: Rng,
     blocks: Vec<BlockCells>,
     power: Power,
+    /// Number of programs before the one in which a block dies.
+    death: Option<u64>,
+    /// Once in so many changes that do not end well, all pages read well or badly by chance.
+    weak_remains: u64,
     counts: Counts,
 }
 
@@ -90,7 +94,8 @@ impl MemoryChip {
             erases: 0,
         };
         let blocks = (0..geometry.blocks).map(block).collect();
-        Self { geometry, timing, nature, rng, blocks, power: Power::On, counts: Counts::default() }
+        let (power, death, counts) = (Power::On, None, Counts::default());
+        Self { geometry, timing, nature, rng, blocks, power, death, weak_remains: 0, counts }
     }
 
     /// Lets the power fail at the change of the chip after `changes` more.
@@ -139,6 +144,22 @@ impl MemoryChip {
     pub fn kill(&mut self, block: EraseBlock, stubborn: bool) {
         let block = &mut self.blocks[block.0 as usize];
         (block.is_dead, block.is_stubborn) = (true, stubborn);
+    }
+
+    /// Lets a block die in the program after so many more.
+    pub fn kill_after(&mut self, programs: u64) {
+        self.death = Some(programs);
+    }
+
+    /// Once in so many changes that do not end well, leaves pages that read well or badly by chance, from the first read on.
+    pub fn leave_weak(&mut self, once_in: u64) {
+        self.weak_remains = once_in;
+    }
+
+    /// Makes `page` readable again, as a page that a cut left weak may be.
+    pub fn heal(&mut self, page: Page) {
+        let (block, index) = self.geometry.place(page);
+        self.blocks[block.0 as usize].pages[index as usize].heal();
     }
 
     /// Makes `page` uncorrectable.
@@ -200,8 +221,14 @@ impl Nand for MemoryChip {
         self.counts.programs += 1;
         self.counts.micros += self.timing.program_us;
         let is_cut = self.burns();
+        self.blocks[number.0 as usize].is_dead |= self.death == Some(0);
+        self.death = self.death.and_then(|programs| programs.checked_sub(1));
         let fails = is_cut || self.dies(number, self.nature.deaths_in_program);
-        let cells = if fails { Cells::torn(from, &mut self.rng) } else { Cells::whole(from) };
+        let mut cells = if fails { Cells::torn(from, &mut self.rng) } else { Cells::whole(from) };
+        if fails && self.rng.once_in(self.weak_remains) {
+            cells = Cells::whole(from);
+            cells.weaken();
+        }
         let block = &mut self.blocks[number.0 as usize];
         block.pages[index as usize] = cells;
         block.is_cut |= is_cut;
@@ -219,7 +246,12 @@ impl Nand for MemoryChip {
         assert!(!block.is_marked, "block {} is marked bad", number.0);
         block.is_cut |= is_cut;
         if fails {
-            block.pages.iter_mut().for_each(|page| page.erase_badly(&mut self.rng));
+            let is_weak = self.rng.once_in(self.weak_remains);
+            let rng = &mut self.rng;
+            block
+                .pages
+                .iter_mut()
+                .for_each(|page| if is_weak { page.weaken() } else { page.erase_badly(rng) });
             self.is_powered()?;
             return Err(NandError::Failed);
         }

@@ -76,6 +76,16 @@ impl Cells {
         self.look = Look::Garbage;
     }
 
+    /// Lets the page read as what its cells hold.
+    pub(super) fn heal(&mut self) {
+        self.look = Look::True;
+    }
+
+    /// Lets a page that is not blank read well or badly, by chance.
+    pub(super) fn weaken(&mut self) {
+        self.look = Look::Weak(0);
+    }
+
     pub(super) fn read(&mut self, into: &mut [u8], rng: &mut Rng) -> Result<Reading, NandError> {
         into.fill(0xff);
         let Some(bytes) = &self.bytes else {

@@ -23,11 +23,15 @@ use crate::units::{UNIT_BYTES, Unit};
 use quietus_core::base::blocks::BlockSet;
 use std::collections::BTreeSet;
 
-/// Number of sequences that a start leaves out: more than runs that a cut of the power can have left unreadable.
-const SEQUENCE_GAP: u64 = 1 << 16;
+/// Number of sequences of a window: more than a start has runs, and more than runs that a cut of the power can have left unreadable.
+const WINDOW: u64 = 1 << 16;
 
 /// Number of blocks that a start takes at most before its session counts.
 const SESSION_BLOCKS: usize = 2;
+
+/// Number of blank blocks that are not trusted, for each doubtful one, and after a start that was cut short behind its session: starts before took blank
+/// blocks only if the listed ones were doubtful, of which some may look unused now.
+const TRIED_BLOCKS: usize = 3;
 
 /// What a start needs to know of the end before it.
 struct End {
@@ -73,13 +77,25 @@ impl<N: Nand> Flash<N> {
         Ok(found.map(|(disk, _)| disk))
     }
 
-    /// Leaves a gap in the sequences, in which all runs are that this start does not find.
+    /// Begins a gap in the sequences, in which all runs are that this start does not find. It ends at the trial.
     fn begin_gap(&mut self, end: &End, newest: u64) {
-        self.sequence = newest + SEQUENCE_GAP;
+        self.sequence = newest;
         self.space.gaps.clone_from(&end.gaps);
-        self.space.gaps.push(Gap { after: end.last.run.sequence, last: self.sequence });
+        self.space.gaps.push(Gap { after: end.last.run.sequence, last: newest });
         if self.space.gaps.len() > GAPS_MAX {
             self.space.gaps.remove(0);
+        }
+    }
+
+    /// Ends the gap of a start before its trial in `block`, which has the first sequence of a window of that block. An earlier start, or a try that failed,
+    /// may have left a trial that this start does not find, and that reads well later. It lies in another block, so in another window: either
+    /// it is in the gap, or behind all runs of this start, where trials do not count.
+    pub(super) fn end_gap(&mut self, block: EraseBlock) {
+        if let Some(gap) = self.space.gaps.last_mut() {
+            let (blocks, first) = (u64::from(self.layout.geometry.blocks), self.sequence / WINDOW + 2);
+            let window = first + (blocks + u64::from(block.0) - first % blocks) % blocks;
+            self.sequence = window * WINDOW;
+            gap.last = self.sequence;
         }
     }
 
@@ -146,14 +162,15 @@ impl<N: Nand> Flash<N> {
     /// Copies the last run, and begins a session.
     fn begin_session(&mut self, end: &End) -> Result<(), FlashError> {
         self.space.ahead.clone_from(&end.usable);
-        // The start before may have tried the same ones, which then only look blank. Neither their order nor their number may change.
+        // Starts before may have tried the same ones, which then only look blank. Their order may not change, and none that was tried may be left out.
         let blank = self.space.blocks.filter(|info| info.state == State::Blank);
         let missing = SESSION_BLOCKS.saturating_sub(end.usable.len());
-        for block in blank.into_iter().chain(end.doubtful.iter().copied()).take(missing) {
-            let info = &mut self.space.blocks[block];
+        let signs = end.doubtful.len() + SESSION_BLOCKS * usize::from(end.last.run.kind == RunKind::Session);
+        for block in blank.iter().take(missing.max(TRIED_BLOCKS * signs)) {
+            let info = &mut self.space.blocks[*block];
             (info.state, info.is_murky) = (State::Closed, true);
-            self.space.ahead.push(block);
         }
+        self.space.ahead.extend(blank.into_iter().chain(end.doubtful.iter().copied()).take(missing));
         self.space.listed = self.space.ahead.iter().copied().collect();
         let mut units = Vec::new();
         for entry in &end.last.run.entries {
@@ -221,13 +238,18 @@ fn end<N: Nand>(scan: &mut Scan, chip: &mut Access<N>, layout: Layout) -> Result
     let head = scan.head(chip, layout, &last)?.unwrap_or_default();
     scan.drop_gaps(&head.gaps);
     let listed: BTreeSet<_> = head.listed.into_iter().collect();
+    // A run that failed is in a gap of its second try, so it is not taken for the run before. If the run before does not read, since an erase of its
+    // block began, an older one is taken: the last run lists that block, so it is whole, and nothing depends on what both list. It is less then, no more.
     let before = match scan.runs.iter().rev().nth(1) {
         Some(before) => scan.head(chip, layout, before)?,
         None => None,
     };
     let is_before = |block: &EraseBlock| before.as_ref().is_none_or(|head| head.listed.contains(block));
-    let looks_unused =
-        |block: &EraseBlock| matches!(scan.blocks[block.0 as usize].0, FoundBlock::Blank | FoundBlock::Full);
-    let (usable, doubtful) = listed.iter().copied().filter(is_before).partition(looks_unused);
+    let found = |block: &EraseBlock| scan.blocks[block.0 as usize].0;
+    // A block may have been marked bad since it was listed.
+    let is_good = |block: &EraseBlock| found(block) != FoundBlock::Bad;
+    let looks_unused = |block: &EraseBlock| matches!(found(block), FoundBlock::Blank | FoundBlock::Full);
+    let both = listed.iter().copied().filter(|block| is_before(block) && is_good(block));
+    let (usable, doubtful) = both.partition(looks_unused);
     Ok(End { last, listed, gaps: head.gaps, usable, doubtful })
 }

@@ -8,7 +8,7 @@ use crate::layout::FIRST_PAGE;
 use crate::map::Where;
 use crate::mutant::{self, Mutant};
 use crate::nand::{EraseBlock, Nand, NandError};
-use crate::record::{Entry, LISTED_MAX, MARKS_MAX, Mark, Record, Run, RunKind};
+use crate::record::{Entry, Gap, LISTED_MAX, MARKS_MAX, Mark, Record, Run, RunKind};
 use crate::units::Unit;
 use std::collections::BTreeSet;
 
@@ -68,7 +68,10 @@ impl<N: Nand> Flash<N> {
             self.space.refill();
         }
         for _ in 0..TRIES_MAX {
-            self.ensure_open(stream, units.len())?;
+            let block = self.ensure_open(stream, units.len())?;
+            if kind == RunKind::Trial {
+                self.end_gap(block);
+            }
             match self.program_run(stream, kind, units, &marks) {
                 Ok((run, listed, next)) => {
                     let shared = self.space.shared(&listed);
@@ -84,17 +87,18 @@ impl<N: Nand> Flash<N> {
         Err(FlashError::new(FlashErrorKind::Io, message))
     }
 
-    /// Opens a block for `stream`, if it has none with room for so many units.
-    fn ensure_open(&mut self, stream: Stream, units: usize) -> Result<(), FlashError> {
+    /// The block of `stream` with room for so many units. Opens one, if there is none.
+    fn ensure_open(&mut self, stream: Stream, units: usize) -> Result<EraseBlock, FlashError> {
         if self.room(stream) < units {
             self.space.close(stream);
         }
-        if self.space.open(stream).is_none() {
-            let block = self.take(stream)?;
-            self.space.blocks[block].state = State::Open;
-            self.space.streams[stream as usize] = Some(Open { block, next: FIRST_PAGE, runs: Vec::new() });
+        if let Some(open) = self.space.open(stream) {
+            return Ok(open.block);
         }
-        Ok(())
+        let block = self.take(stream)?;
+        self.space.blocks[block].state = State::Open;
+        self.space.streams[stream as usize] = Some(Open { block, next: FIRST_PAGE, runs: Vec::new() });
+        Ok(block)
     }
 
     /// Programs the pages of a run. Returns the run, what its record lists, and the page behind it. Where no further run has room, copies of the
@@ -122,7 +126,7 @@ impl<N: Nand> Flash<N> {
         }
         let erases = self.space.blocks[block].erases;
         let runs = std::iter::once(&run).chain(&open.runs).cloned().collect();
-        let gaps = self.space.gaps.clone();
+        let gaps = self.space.gaps();
         let record = Record { erases, rest: 0, listed: listed.iter().copied().collect(), gaps, runs };
         let geometry = self.layout.geometry;
         if has_filler {
@@ -163,7 +167,7 @@ impl<N: Nand> Flash<N> {
                 "murky blocks stay listed"
             );
         }
-        self.space.listed = listed;
+        (self.space.listed, self.space.failed) = (listed, None);
         let info = &mut self.space.blocks[block];
         info.sequence = run.sequence;
         info.record = self.layout.record_page(&run);
@@ -176,8 +180,10 @@ impl<N: Nand> Flash<N> {
         }
     }
 
-    /// Gives up the block of `stream`, in which a program failed: it is retired once its runs are copied.
+    /// Gives up the block of `stream`, in which a program failed: it is retired once its runs are copied. The run that failed does not count.
     fn abandon(&mut self, stream: Stream) {
+        let after = self.space.failed.map_or(self.sequence - 1, |failed| failed.after);
+        self.space.failed = Some(Gap { after, last: self.sequence });
         let block = self.space.open(stream).expect("the stream has an open block").block;
         self.space.close(stream);
         let info = &mut self.space.blocks[block];

@@ -2,7 +2,7 @@
 
 use crate::blocks::{Blocks, Info, State};
 use crate::nand::EraseBlock;
-use crate::record::{Gap, Run};
+use crate::record::{GAPS_MAX, Gap, Run};
 use std::collections::BTreeSet;
 
 /// Number of blocks that are listed for the streams to take.
@@ -54,12 +54,15 @@ pub(super) struct Space {
     pub(super) listed: BTreeSet<EraseBlock>,
     /// The gaps that each record has, until a start has erased all blocks that may have runs of them.
     pub(super) gaps: Vec<Gap>,
+    /// The sequences of the tries that failed since the last record.
+    pub(super) failed: Option<Gap>,
 }
 
 impl Space {
     pub(super) fn new(blocks: Blocks) -> Self {
         let (ahead, doomed, listed, gaps) = (Vec::new(), Vec::new(), BTreeSet::new(), Vec::new());
-        Self { blocks, streams: [None, None, None], ahead, last_taker: Stream::Guest, doomed, listed, gaps }
+        let (streams, last_taker) = ([None, None, None], Stream::Guest);
+        Self { blocks, streams, ahead, last_taker, doomed, listed, gaps, failed: None }
     }
 
     pub(super) fn open(&self, stream: Stream) -> Option<&Open> {
@@ -78,7 +81,8 @@ impl Space {
 
     /// Number of blocks that streams could take whether the last record can be read or not, if that lists `listed`.
     pub(super) fn shared(&self, listed: &BTreeSet<EraseBlock>) -> usize {
-        self.listed.intersection(listed).filter(|block| self.is_idle(**block)).count()
+        let is_usable = |block: EraseBlock| self.is_idle(block) && !self.blocks[block].is_failing;
+        self.listed.intersection(listed).filter(|block| is_usable(**block)).count()
     }
 
     /// Takes free blocks as those to use next: the least worn for writes of the guest and the most worn for copies, in turn, and first in place
@@ -100,11 +104,20 @@ impl Space {
         self.ahead = ahead;
     }
 
-    /// What the next record lists.
+    /// What the next record lists. A block of which the first run failed may look blank: no start must take it for a blank one.
     pub(super) fn list(&self) -> BTreeSet<EraseBlock> {
-        let stuck = self.blocks.filter(|info| info.state == State::Stuck);
+        let has_failed = |info: &Info| info.state == State::Closed && info.is_failing && info.record == 0;
+        let stuck = self.blocks.filter(|info| info.state == State::Stuck || has_failed(info));
         let idle = self.ahead.iter().chain(&self.doomed).copied().filter(|block| self.is_idle(*block));
         idle.chain(stuck).collect()
+    }
+
+    /// The gaps of the next record. A try that failed is in one: it may list blocks of which it has the content, as its second try does. If both
+    /// read well at a start and badly at the next one, the first start must not have touched these blocks.
+    pub(super) fn gaps(&self) -> Vec<Gap> {
+        let mut gaps: Vec<_> = self.gaps.iter().copied().chain(self.failed).collect();
+        gaps.drain(..gaps.len().saturating_sub(GAPS_MAX));
+        gaps
     }
 
     /// The block that `stream` takes next: the guest's writes and units apart the least worn, copies of what stays the most worn.

@@ -3,6 +3,7 @@ mod audit;
 mod cost;
 mod history;
 mod present;
+mod starts;
 mod wear;
 mod world;
 

@@ -261,15 +261,13 @@ pub enum Fault {
     BadSpared,
     /// A start counts trials that no session follows.
     CountTrials,
-    /// A start counts runs that the last one disowns.
-    CountDisowned,
     /// A start counts runs in listed blocks.
     CountListed,
 }
 
 impl Fault {
     /// All faults.
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 11] = [
         Self::ForgetStale,
         Self::EraseBeforeCopy,
         Self::SkipOpen,
@@ -280,7 +278,6 @@ impl Fault {
         Self::TrimDropped,
         Self::BadSpared,
         Self::CountTrials,
-        Self::CountDisowned,
         Self::CountListed,
     ];
 }

@@ -115,11 +115,6 @@ fn trials_that_count_without_a_session_break_a_promise() {
 }
 
 #[test]
-fn disowned_runs_that_count_break_a_promise() {
-    assert_breaks(Fault::CountDisowned, &[LOST, TWICE]);
-}
-
-#[test]
 fn runs_in_listed_blocks_that_count_break_a_promise() {
     assert_breaks(Fault::CountListed, &[LOST, TWICE]);
 }

@@ -69,8 +69,7 @@ impl Scan {
         let gaps = self.runs.last().map(|run| run.record.gaps.clone()).unwrap_or_default();
         let is_in = |run: &Run| {
             let sequence = run.record.sequence;
-            let is_any = gaps.iter().any(|(after, last)| (after + 1..=*last).contains(&sequence));
-            is_any && !layer.has(Fault::CountDisowned)
+            gaps.iter().any(|(after, last)| (after + 1..=*last).contains(&sequence))
         };
         for run in self.runs.iter().filter(|run| is_in(run)) {
             self.looks[run.block] = Look::Unknown;
