@@ -187,7 +187,7 @@ fn a_trial_that_reads_well_only_at_a_later_start_does_not_count() {
 }
 
 /// Plays a script, in which the power is cut once, and starts that are cut short one after the other, with pages that read well or badly.
-fn play(seed: u64) {
+pub(super) fn play(seed: u64) {
     let mut rng = crate::chip::rng::Rng::new(seed);
     let (page_bytes, block_pages) = GEOMETRIES[(seed / 2 % 3) as usize];
     // In one history of four, blocks die in programs.
