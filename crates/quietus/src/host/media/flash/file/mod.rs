@@ -35,7 +35,13 @@ use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
+use std::thread::sleep;
+use std::time::Duration;
 use table::Entry;
+
+/// Times that a file in use is asked for, and the pause after each.
+const LOCK_TRIES: usize = 50;
+const LOCK_PAUSE: Duration = Duration::from_millis(10);
 
 /// Number of operations after which their counts are written to the file.
 const COUNTS_EVERY: u32 = 1024;
@@ -426,10 +432,16 @@ impl Nand for FileChip {
     }
 }
 
-/// Keeps other processes from the file for as long as it is open.
+/// Keeps other processes from the file for as long as it is open. Asks again for a moment: a program that another thread starts has all open
+/// files until it runs, and a server that is just ending has its chip.
 fn lock(file: &File) -> io::Result<()> {
-    rustix::fs::flock(file, FlockOperation::NonBlockingLockExclusive)
-        .map_err(|_| io::Error::other("another process uses the file; stop it first"))
+    for _ in 0..LOCK_TRIES {
+        if rustix::fs::flock(file, FlockOperation::NonBlockingLockExclusive).is_ok() {
+            return Ok(());
+        }
+        sleep(LOCK_PAUSE);
+    }
+    Err(io::Error::other("another process uses the file; stop it first"))
 }
 
 /// What a file has, which may be anything.
