@@ -29,18 +29,7 @@ impl Erasing {
                 addresses.push((content.address(part), content.cause));
             }
         }
-        let (runs, causes) = disk.once_each(&places, &addresses).into_iter().unzip();
-        let method = Method::Destroy(Destroy {
-            residue: Vec::new(),
-            at_once: 1,
-            zeros: Zeros::AfterPasses,
-            medium: Site::all_of(MediumId::Data),
-            forget: Vec::new(),
-            checkpoint: false,
-            record: true,
-        });
-        let kind = Kind::DestroyOwed { places, causes, what: Placed::Content };
-        Some(disk.erase_task(kind, runs, method, Priority::Due)).filter(|task| !task.runs.is_empty())
+        Self::complete_owed(disk, (places, addresses), Vec::new(), Placed::Content)
     }
 
     /// The task that gives back the space of `runs`, which are dead, and whose keys are gone or need not be.

@@ -112,18 +112,30 @@ impl Erasing {
         let with_address =
             ready.map(|(place, content)| (place, (content.address(place.extent), content.cause)));
         let (places, addresses): (Vec<_>, Vec<_>) = with_address.unzip();
+        let residue = places.iter().copied().map(Site::Place).collect();
+        Self::complete_owed(disk, (places, addresses), residue, Placed::Older)
+    }
+
+    /// The erase task that destroys `residue`, and completes what is owed at these places, each with the address that named it. No map knows of
+    /// the places.
+    pub(in crate::volume) fn complete_owed(
+        disk: &Disk,
+        (places, addresses): (Vec<Place>, Vec<(Extent<Addr>, Cause)>),
+        residue: Vec<Site>,
+        what: Placed,
+    ) -> Option<EraseTask> {
         let (runs, causes): (Vec<_>, Vec<_>) = disk.once_each(&places, &addresses).into_iter().unzip();
-        let method = Destroy {
-            residue: places.iter().copied().map(Site::Place).collect(),
+        let method = Method::Destroy(Destroy {
+            residue,
             at_once: 1,
             zeros: Zeros::AfterPasses,
             medium: Site::all_of(MediumId::Data),
             forget: Vec::new(),
             checkpoint: false,
             record: true,
-        };
-        let kind = Kind::DestroyOwed { places, causes, what: Placed::Older };
+        });
+        let kind = Kind::DestroyOwed { places, causes, what };
         let is_any = !runs.is_empty();
-        is_any.then(|| disk.erase_task(kind, runs, Method::Destroy(method), Priority::Due))
+        is_any.then(|| disk.erase_task(kind, runs, method, Priority::Due))
     }
 }

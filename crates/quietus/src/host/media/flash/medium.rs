@@ -5,6 +5,7 @@ use crate::host::media::SharedMedium;
 use quietus_core::base::units::{Extent, Pos};
 use quietus_core::media::medium::{Capabilities, Keep, Medium, MediumError, MediumErrorKind};
 use quietus_flash::Audit;
+use std::fmt;
 use std::io::IoSliceMut;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -17,6 +18,16 @@ pub struct FlashMedium {
     extent: Extent<Pos>,
     /// The size by now, of a medium that grows with writes; the part is the most that it takes.
     len: Option<AtomicU64>,
+}
+
+/// What is done, where: words that are only put together for a message.
+struct Act<'a>(&'a str, Extent<Pos>);
+
+impl fmt::Display for Act<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self(act, at) = self;
+        write!(f, "{act} {} bytes at {} of", at.len, at.start.0)
+    }
 }
 
 impl FlashMedium {
@@ -75,14 +86,10 @@ impl FlashMedium {
         Extent::new(self.extent.start.0 + within.start.0, within.len)
     }
 
-    fn act(act: &str, at: Extent<Pos>) -> String {
-        format!("{act} {} bytes at {} of", at.len, at.start.0)
-    }
-
     /// Old content stays on the chip until it is erased.
     fn trim(&self, act: &str, extent: Extent<Pos>) -> Result<(), MediumError> {
         let at = self.place(extent.start, extent.len);
-        self.open.with(&Self::act(act, at), |flash| flash.trim(at))
+        self.open.with(Act(act, at), |flash| flash.trim(at))
     }
 }
 
@@ -93,17 +100,17 @@ impl Medium for FlashMedium {
 
     fn read(&self, pos: Pos, into: &mut [u8]) -> Result<(), MediumError> {
         let at = self.place(pos, into.len() as u64);
-        self.open.with(&Self::act("reading", at), |flash| flash.read(at.start, into))
+        self.open.with(Act("reading", at), |flash| flash.read(at.start, into))
     }
 
     fn write(&self, pos: Pos, from: &[u8], durable: bool) -> Result<(), MediumError> {
         self.grow("writing to", pos.0 + from.len() as u64)?;
         let at = self.place(pos, from.len() as u64);
-        let what = Self::act("writing", at);
+        let what = Act("writing", at);
         if durable {
-            self.open.write_durable(&what, at.start, from)
+            self.open.write_durable(what, at.start, from)
         } else {
-            self.open.with(&what, |flash| flash.write(at.start, from))
+            self.open.with(what, |flash| flash.write(at.start, from))
         }
     }
 

@@ -7,6 +7,7 @@ use quietus_core::base::units::Pos;
 use quietus_core::media::medium::{MediumError, MediumErrorKind};
 use quietus_flash::chip::timing::Counts;
 use quietus_flash::{DiskId, Flash, FlashError, FlashErrorKind, Geometry, Nand, Wear};
+use std::fmt;
 use std::sync::Mutex;
 
 /// A disk on an open chip.
@@ -72,7 +73,7 @@ impl Open {
     /// Does `act`, which may go on after a sync that failed.
     pub(super) fn with<T>(
         &self,
-        what: &str,
+        what: impl fmt::Display,
         act: impl FnOnce(&mut Flash<Chip>) -> Result<T, FlashError>,
     ) -> Result<T, MediumError> {
         act(&mut lock(&self.flash).flash).map_err(|error| self.failed(what, &error))
@@ -98,14 +99,19 @@ impl Open {
     }
 
     /// Writes `from` at `pos`, durably, unless an earlier sync failed. A lack of space is no loss: the layer keeps what it could not write.
-    pub(super) fn write_durable(&self, what: &str, pos: Pos, from: &[u8]) -> Result<(), MediumError> {
+    pub(super) fn write_durable(
+        &self,
+        what: impl fmt::Display,
+        pos: Pos,
+        from: &[u8],
+    ) -> Result<(), MediumError> {
         let mut state = lock(&self.flash);
         state.check_kept()?;
         let written = state.flash.write(pos, from).and_then(|()| state.flash.sync());
         written.map_err(|error| self.failed(what, &error))
     }
 
-    fn failed(&self, what: &str, error: &FlashError) -> MediumError {
+    fn failed(&self, what: impl fmt::Display, error: &FlashError) -> MediumError {
         let kind = match error.kind {
             FlashErrorKind::NoSpace => MediumErrorKind::NoSpace,
             FlashErrorKind::Remains => MediumErrorKind::Remains,
