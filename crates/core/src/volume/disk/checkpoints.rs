@@ -38,7 +38,7 @@ pub(in crate::volume) struct Checkpoints {
     waiters: Vec<Waiter>,
     /// The waiters of the next checkpoint.
     next: Vec<Waiter>,
-    /// Who shares the next checkpoint, and asks for none.
+    /// The waiter that shares the next checkpoint, and asks for none.
     sharing: Option<Waiter>,
 }
 
@@ -110,13 +110,13 @@ impl Disk {
         self.begin_checkpoint(out);
     }
 
-    /// Has `waiter` told of the end of the next checkpoint that somebody else asks for.
+    /// Has `waiter` told of the end of the next checkpoint that another waiter asks for.
     pub(in crate::volume) fn share_checkpoint(&mut self, waiter: Waiter) {
         assert!(self.checkpoints.sharing.is_none(), "one at a time shares what others ask for");
         self.checkpoints.sharing = Some(waiter);
     }
 
-    /// Asks for the checkpoint that somebody waits to share, if it has not begun.
+    /// Asks for the checkpoint that a waiter is to share, if it has not begun.
     pub(in crate::volume) fn want_shared_checkpoint(&mut self, out: &mut Vec<Command>) {
         if let Some(waiter) = self.checkpoints.sharing.take() {
             self.want_checkpoint(waiter, out);
@@ -356,7 +356,7 @@ impl Checkpoints {
         self.step == Step::Rest && self.next.is_empty()
     }
 
-    /// Whether somebody waits to share a checkpoint.
+    /// Whether a waiter is to share the next checkpoint.
     pub(in crate::volume) fn is_shared(&self) -> bool {
         self.sharing.is_some()
     }

@@ -50,7 +50,7 @@ impl Disk {
         self.is_due_since(since) || self.dies_by_key() && !self.schedule.halting
     }
 
-    /// Whether a checkpoint is made for evidence since `since`, rather than wait for one that somebody asks for.
+    /// Whether a checkpoint is made for evidence since `since`, rather than wait for one that another waiter asks for.
     pub(in crate::volume) fn is_evidence_due(&self, since: Millis) -> bool {
         self.is_due_since(since) || !self.dies_by_key()
     }
