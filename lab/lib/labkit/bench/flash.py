@@ -258,6 +258,9 @@ class Bench(Benchmark):
         super().__init__(options, work)
         self.is_build = options.workload == "build"
         self.columns, self.bars, self.paper = (BUILD_COLUMNS, BUILD_BARS, BUILD_PAPER) if self.is_build else (COLUMNS, BARS, PAPER)
+        if options.grade == "content":
+            # The bars are of content that is freed.
+            self.bars = {way: (None,) * len(bars) for way, bars in self.bars.items()}
         self.recordings = lru_cache(None)(lambda: Recordings(self, next(iter(self.known.values()))))
         self.steady = lru_cache(None)(lambda *case: Steady(self, self.recordings(), *case))
 
