@@ -15,6 +15,7 @@ counted, a last `shred --now` and a flush with it. Once without detection, which
 The bars stand in the table.
 """
 
+import contextlib
 import os
 import shutil
 import struct
@@ -158,13 +159,16 @@ class Recordings:
         return [POSTMARK_GUEST, str(options.files), str(options.files), str(options.sync_every), str(share), how]
 
 
-def on_chip(kind, chip):
-    """A kind of server whose disk fills a chip file of that kind."""
+def on_chip(kind, chip, root_apart):
+    """A kind of server whose disk fills a chip file of that kind. The root of a sealed disk lies on the chip, or apart in a file, whose
+    writes are not counted."""
     class OnChip(kind):
         """The same on a chip."""
 
         def create(self, *words):
             self.chip = os.path.join(self.directory, "chip")
+            if root_apart and kind is Sealed:
+                words = (*words, "--root", os.path.join(self.directory, "root"))
             super().create(*words, "--medium", f"nand:{self.chip},chip={chip},blocks={self._blocks(*words)}")
 
         def _blocks(self, *words):
@@ -175,6 +179,8 @@ def on_chip(kind, chip):
                 logical = sum(tomllib.load(file)["flash"].values())
             shutil.rmtree(self.disk)
             os.unlink(self.chip)
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(os.path.join(self.directory, "root"))
             return round(PAGES_SHARE * logical / CHIP_BYTES[chip])
 
         def counts(self):
@@ -203,7 +209,9 @@ class Steady:
     """A disk on a chip that was filled and has had the first round: a directory, from which copies are served."""
 
     def __init__(self, bench, recordings, chip, store, side):
-        self.server = bench.server(on_chip(STORES[store][0], chip), NEVER, SIDES[side])
+        kind = on_chip(STORES[store][0], chip, bench.options.root == "apart")
+        grade = ["--grade", bench.options.grade] if side == "marked" else []
+        self.server = bench.server(kind, NEVER, [*SIDES[side], *grade])
         self.kept = f"{self.server.directory}.kept"
         self._fill()
         self._replay(recordings.made)
@@ -259,6 +267,10 @@ class Bench(Benchmark):
         parser.add_argument("--sync-every", type=int, default=300, help="operations from one sync to the next (default %(default)s)")
         parser.add_argument("--workload", choices=["PostMark", "build"], default="PostMark", help="default %(default)s")
         parser.add_argument("--cycles", type=int, default=5, help="of the build (default %(default)s)")
+        parser.add_argument("--root", choices=["chip", "apart"], default="chip",
+                            help="where the root of sealed disks lies; apart: in a file, whose writes are not counted (default %(default)s)")
+        parser.add_argument("--grade", choices=["block", "content"], default="block",
+                            help="content: metadata that names a marked file dies with each overwrite, too (default %(default)s)")
         parser.add_argument("--chips", default="slc-2k", help=f"some of {','.join(CHIP_BYTES)} (default %(default)s)")
 
     def cases(self):

@@ -38,6 +38,8 @@ pub(in crate::volume) struct Checkpoints {
     waiters: Vec<Waiter>,
     /// The waiters of the next checkpoint.
     next: Vec<Waiter>,
+    /// The waiter that shares the next checkpoint, and asks for none.
+    sharing: Option<Waiter>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -108,6 +110,19 @@ impl Disk {
         self.begin_checkpoint(out);
     }
 
+    /// Has `waiter` told of the end of the next checkpoint that another waiter asks for.
+    pub(in crate::volume) fn share_checkpoint(&mut self, waiter: Waiter) {
+        assert!(self.checkpoints.sharing.is_none(), "one at a time shares what others ask for");
+        self.checkpoints.sharing = Some(waiter);
+    }
+
+    /// Asks for the checkpoint that a waiter is to share, if it has not begun.
+    pub(in crate::volume) fn want_shared_checkpoint(&mut self, out: &mut Vec<Command>) {
+        if let Some(waiter) = self.checkpoints.sharing.take() {
+            self.want_checkpoint(waiter, out);
+        }
+    }
+
     /// Begins the next checkpoint, if one is wanted and none is under way.
     pub(in crate::volume) fn begin_checkpoint(&mut self, out: &mut Vec<Command>) {
         let rests = self.checkpoints_rest();
@@ -122,6 +137,7 @@ impl Disk {
         assert!(checkpoints.failed.is_none(), "the last checkpoint has told why it failed");
         assert!(!self.config.read_only, "the map of a disk that is read-only stays as it is");
         checkpoints.waiters = std::mem::take(&mut checkpoints.next);
+        checkpoints.waiters.extend(checkpoints.sharing.take());
         self.begin_overwritten_sync();
         let checkpoints = &mut self.checkpoints;
         checkpoints.has_writes = self.store.mapped_mut().is_some_and(|it| it.begin_checkpoint(rests));
@@ -340,8 +356,13 @@ impl Checkpoints {
         self.step == Step::Rest && self.next.is_empty()
     }
 
+    /// Whether a waiter is to share the next checkpoint.
+    pub(in crate::volume) fn is_shared(&self) -> bool {
+        self.sharing.is_some()
+    }
+
     /// Forgets who waits: the medium failed.
     pub(in crate::volume) fn give_up(&mut self) {
-        (self.waiters, self.next) = (Vec::new(), Vec::new());
+        (self.waiters, self.next, self.sharing) = (Vec::new(), Vec::new(), None);
     }
 }

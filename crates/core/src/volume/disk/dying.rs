@@ -1,6 +1,6 @@
 //! What dies: obligations, their room in the ledger, and what lies below.
 
-use crate::base::units::{Addr, Extent};
+use crate::base::units::{Addr, Extent, Millis};
 use crate::owed::ledger::{Cause, Due};
 use crate::request::Op;
 use crate::volume::disk::Disk;
@@ -42,6 +42,17 @@ impl Disk {
             | Op::CloseEpoch { .. }
             | Op::Forget(_) => None,
         }
+    }
+
+    /// Whether deaths that are known since `since` become obligations now. What dies by key does so as soon as the evidence is durable: a
+    /// write over what is known to be dead waits for nothing, and one over what may be dead is staged.
+    pub(in crate::volume) fn takes_deaths(&self, since: Millis) -> bool {
+        self.is_due_since(since) || self.dies_by_key() && !self.schedule.halting
+    }
+
+    /// Whether a checkpoint is made for evidence since `since`, rather than wait for one that another waiter asks for.
+    pub(in crate::volume) fn is_evidence_due(&self, since: Millis) -> bool {
+        self.is_due_since(since) || !self.dies_by_key()
     }
 
     pub(in crate::volume) fn has_room(&self) -> bool {

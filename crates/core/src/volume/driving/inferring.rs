@@ -21,24 +21,24 @@ const LOOKS_MAX: usize = 8;
 const PARTS_MAX: usize = 8;
 
 impl Watching {
-    /// Makes the evidence durable: waits for the changes that had arrived, then syncs the medium.
+    /// Makes the evidence durable: waits for the changes that had arrived, then syncs the medium, or shares a sync of the guest's.
     fn prove(&mut self, disk: &mut Disk, requests: &mut Requests, out: &mut Vec<Command>) {
         self.cut(disk, requests);
-        let awaits = self.watch.as_ref().is_some_and(|it| matches!(it.proof, Proof::Awaits));
-        if !awaits || !requests.order.is_cut_complete() {
-            return;
-        }
-        if let Some(watching) = &mut self.watch {
+        let Some(watching) = &mut self.watch else { return };
+        if matches!(watching.proof, Proof::Awaits) && requests.order.is_cut_complete() {
             watching.proof = Proof::Syncs;
+            disk.share_checkpoint(Waiter::Proof);
         }
-        disk.want_checkpoint(Waiter::Proof, out);
+        if disk.is_evidence_due(watching.since) || watching.begins_anew {
+            disk.want_shared_checkpoint(out);
+        }
     }
 
     /// Begins a batch of evidence, if one is due and none is under way.
     fn cut(&mut self, disk: &Disk, requests: &mut Requests) {
         let watching = self.watch.as_ref().filter(|it| matches!(it.proof, Proof::None));
         let since = watching.and_then(|it| it.watcher.agenda().unproven_since);
-        let Some(since) = since.filter(|since| disk.is_due_since(*since)) else { return };
+        let Some(since) = since.filter(|since| disk.takes_deaths(*since)) else { return };
         if let Some(watching) = &mut self.watch {
             watching.since = since;
             watching.tell(disk.schedule.now, Observation::Cut);
@@ -108,11 +108,11 @@ impl Volume {
         }
     }
 
-    /// Makes obligations of verdicts, while erase tasks are due and the ledger has room.
+    /// Makes obligations of verdicts, when that is due and the ledger has room.
     fn take_verdicts(&mut self, out: &mut Vec<Command>) {
         let since = self.watching.watch.as_ref().map_or(self.disk.schedule.now, |it| it.since);
         // While destruction pauses, the room is left to deaths that a guest waits for.
-        if self.erasing.holes_unknown() || !self.disk.is_due_since(since) || self.disk.pause().is_some() {
+        if self.erasing.holes_unknown() || !self.disk.takes_deaths(since) || self.disk.pause().is_some() {
             return;
         }
         for _ in 0..VERDICTS_MAX {

@@ -112,7 +112,7 @@ impl Requests {
 
     fn begin_flush(&mut self, disk: &mut Disk, id: Origin, out: &mut Vec<Command>) {
         let nothing = Extent::new(0, 0);
-        if disk.is_checkpointed() {
+        if disk.is_checkpointed() && !disk.checkpoints.is_shared() {
             self.run(id, nothing, false, Stage::Io);
             disk.io(Purpose::Request(id), Place::all_of(MediumId::Data), IoOp::Sync, out);
         } else {

@@ -324,6 +324,32 @@ fn evidence_that_waits_behind_a_busy_root_does_not_wake_the_disk() {
 }
 
 #[test]
+fn a_flush_of_the_guest_makes_evidence_durable_and_a_write_over_what_died_is_not_staged() {
+    let (mut disk, puppet) = (Disk::new(SIZE), Puppet::default());
+    disk.volume().watch(Box::new(puppet.clone()));
+    disk.write(0, 7, 8192);
+    disk.done(Op::Flush, 0, 0);
+    let proofs = || puppet.told.answers.load(Relaxed);
+    disk.ask(Op::Write(vec![8; 512].into()), 8192, 512);
+    puppet.has_evidence.store(true, Relaxed);
+    disk.tell(Event::Tick);
+    disk.ask(Op::Flush, 0, 0);
+    disk.settle();
+    assert_eq!(proofs(), 0, "that sync began before the write had ended which may be the evidence");
+    assert!(disk.todo.is_empty(), "no sync is made for evidence alone while a guest is at work");
+    disk.done(Op::Flush, 0, 0);
+    assert_eq!(proofs(), 1);
+    puppet.finds_dead(Extent::new(0, 4096));
+    disk.tell(Event::Tick);
+    disk.write(0, 9, 512);
+    assert_eq!(disk.reads(0, 8192), [&[9; 512][..], &[0; 3584], &[7; 4096]].concat());
+    assert_eq!(disk.volume().status().counters.rewritten_bytes, 0);
+    puppet.has_evidence.store(true, Relaxed);
+    disk.idle();
+    assert_eq!(proofs(), 2, "an idle disk makes a sync for it");
+}
+
+#[test]
 fn with_the_grade_content_an_overwrite_owes_the_key_of_what_was_there() {
     let mut disk = Disk::new(SIZE);
     disk.overwrites_kill = true;

@@ -284,6 +284,7 @@ impl Watching {
         let idle = if disk.schedule.all_due { disk.schedule.now } else { idle };
         let agenda = watching.watcher.agenda();
         let Agenda { unproven_since, wakes_at, .. } = agenda;
+        let unproven_since = unproven_since.or(disk.checkpoints.is_shared().then_some(watching.since));
         let deadline = unproven_since.map(|since| Millis(since.0.saturating_add(disk.config.deadline_ms)));
         // Once the disk is idle, pending work waits for the time that the watcher has named, if any.
         let waits = wakes_at.is_some() && idle <= disk.schedule.now;
