@@ -20,12 +20,16 @@ pub struct DiffArgs {
 }
 
 #[derive(Debug, Args)]
-#[command(after_help = help!("quietus restore vm1@before-upgrade --dry-run"))]
+#[command(after_help = help!("quietus restore vm1@before-upgrade --dry-run", "quietus restore vm1@14:/home/ann --into ann"))]
 pub struct RestoreArgs {
     /// The disk's directory and the epoch: DISK@17, DISK@before-upgrade, or DISK@2026-11-20T10:00 (UTC). Its server may run, but
     /// no client may be connected.
     #[arg(value_name = "DISK@EPOCH", value_hint = ValueHint::DirPath, add = ArgValueCompleter::new(epochs))]
     pub target: PathBuf,
+    /// Folder for the files of DISK@EPOCH:/PATH, which are brought back onto this host; the disk stays as it is, and may be in use. Entries that exist are
+    /// not replaced.
+    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
+    pub into: Option<PathBuf>,
     /// Whether to go on.
     #[command(flatten)]
     pub consent: ConsentArgs,

@@ -6,6 +6,7 @@ use crate::cli::consent::{self, Act};
 use crate::cli::output::Plan;
 use crate::cli::report::{Report, bytes};
 use crate::cli::{Failure, ask, with_bar};
+use crate::files::Target;
 use crate::front::control::{self, Call, Diff, Restored, StatusAnswer};
 use std::path::{Path, PathBuf};
 
@@ -45,6 +46,12 @@ fn is_same(one: &Path, other: &Path) -> bool {
 }
 
 pub(in crate::cli) fn restore(args: &RestoreArgs, out: &Report) -> Result<(), Failure> {
+    if let Some(into) = &args.into {
+        return super::files::bring_back(&args.target, into, &args.credential, out);
+    }
+    if let Some(path) = Some(Target::of(&args.target).path).filter(|path| !path.is_empty()) {
+        return Err(Failure::Usage(format!("restore: {path} names files; say with --into DIR where they are to go")));
+    }
     let (disk, at) = named(&args.target)?;
     if !consent::agreed(args.consent, out, || plan(&disk, &at))? {
         return Ok(());
