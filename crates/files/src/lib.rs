@@ -149,6 +149,9 @@ pub struct Run {
     pub place: Option<Addr>,
 }
 
+/// Extended attributes: their names and values.
+pub type Extended = Vec<(Vec<u8>, Vec<u8>)>;
+
 /// A file system in one state of a disk.
 pub trait Volume: std::fmt::Debug {
     /// Its name, as in `status`: `ext4`, `FAT32`, `NTFS`.
@@ -215,5 +218,5 @@ pub trait Volume: std::fmt::Debug {
     ///
     /// # Errors
     /// If they cannot be read, or contradict themselves.
-    fn extended(&mut self, source: &mut dyn Source, file: FileId) -> Result<Vec<(Vec<u8>, Vec<u8>)>, Error>;
+    fn extended(&mut self, source: &mut dyn Source, file: FileId) -> Result<Extended, Error>;
 }
