@@ -165,6 +165,18 @@ impl Walk {
     }
 }
 
+/// Steps behind the last cluster of a file, for each of its clusters, in which a loop among them is found (Brent's bound is 3 in all).
+const STEPS_BEHIND: u64 = 3;
+
+impl Walk {
+    /// Ends a walk to the end of its stream. A chain that comes back within the stream never ends: it is followed until that shows.
+    fn finish(self, clusters: &mut Clusters, source: &mut dyn Source) -> Result<(), Error> {
+        let From::Chain(mut chain) = self.from else { return Ok(()) };
+        let last = (chain.index + 1).saturating_mul(1 + STEPS_BEHIND);
+        clusters.seek(source, &mut chain, last).map(|_| ())
+    }
+}
+
 impl Clusters {
     /// Bytes of the clusters of `stream`.
     pub(crate) fn measure(&mut self, source: &mut dyn Source, stream: Stream) -> Result<u64, Error> {
@@ -187,10 +199,10 @@ impl Clusters {
         let mut walk = Walk::new(self, stream, 0..stream.bytes)?;
         while let Some(Part { at, place }) = walk.next(self, source)? {
             if !found(Run { at, bytes: place.len, place: Some(place.start) }) {
-                break;
+                return Ok(());
             }
         }
-        Ok(())
+        walk.finish(self, source)
     }
 
     /// As [`crate::Volume::read`].
@@ -208,6 +220,9 @@ impl Clusters {
         while let Some(part) = walk.next(self, source)? {
             let to = (part.at - at) as usize;
             content[to..to + part.place.len as usize].copy_from_slice(&read(source, part.place)?);
+        }
+        if end >= stream.bytes {
+            walk.finish(self, source)?;
         }
         Ok(content)
     }
