@@ -1,6 +1,6 @@
 //! Reads files out of one state of a disk: folders, attributes and content of a guest's file systems, without mounting them.
 //!
-//! A state is a [`Source`]: the current content of a disk, or that of an epoch. [`open`] finds the file system in it, or in one of its
+//! A state is a [`Source`]: the current content of a disk, or that of an epoch. [`finding::open`] finds the file system in it, or in one of its
 //! partitions, and gives a [`Volume`]. A file system that was not unmounted is read as its own driver would after a replay of its
 //! journal; nothing is written, so that the replay is a map in memory. Nothing here does input or output, or knows the time.
 //!
@@ -12,8 +12,17 @@
 //! | --- | --- |
 //! | what a state is, and what can be asked of a file system | here |
 //! | folders, attributes and content of ext2, ext3, ext4 | `ext` |
-//! | the same of FAT12, FAT16, FAT32 and exFAT | `fat`, `exfat` |
+//! | the same of FAT12, FAT16, FAT32 and exFAT | [`fat`], [`exfat`] |
+//! | what FAT and exFAT share: the chains of a table, slots of folders, times | `clusters` |
+//! | which partition has a file system, and which reader understands it | [`finding`] |
+//! | the file that a path leads to | [`path`] |
 #![forbid(unsafe_code)]
+
+mod clusters;
+pub mod exfat;
+pub mod fat;
+pub mod finding;
+pub mod path;
 
 use quietus_core::base::units::{Addr, Extent};
 
@@ -52,6 +61,9 @@ pub enum Error {
     /// There is no file system that is understood. The text says what there is.
     #[error("{0}")]
     Unknown(String),
+    /// The file system has no such file. The text says which.
+    #[error("no {0}")]
+    Missing(String),
 }
 
 /// A file: its number, and what sets it apart from earlier files of that number (ext: `i_generation`; NTFS: the sequence number; FAT and
@@ -137,6 +149,9 @@ pub struct Run {
     pub place: Option<Addr>,
 }
 
+/// Extended attributes: their names and values.
+pub type Extended = Vec<(Vec<u8>, Vec<u8>)>;
+
 /// A file system in one state of a disk.
 pub trait Volume: std::fmt::Debug {
     /// Its name, as in `status`: `ext4`, `FAT32`, `NTFS`.
@@ -203,5 +218,5 @@ pub trait Volume: std::fmt::Debug {
     ///
     /// # Errors
     /// If they cannot be read, or contradict themselves.
-    fn extended(&mut self, source: &mut dyn Source, file: FileId) -> Result<Vec<(Vec<u8>, Vec<u8>)>, Error>;
+    fn extended(&mut self, source: &mut dyn Source, file: FileId) -> Result<Extended, Error>;
 }

@@ -1,0 +1,195 @@
+//! Which file system a state of a disk has: on the disk as a whole, or in one of its partitions.
+//!
+//! 1. A file system on the whole disk comes before a partition table: the boot sector of a FAT volume without partitions ends in the same
+//!    two bytes as a table, and its code may look like entries.
+//! 2. Without a choice, a partition is taken only if no other has a file system that is read.
+
+use crate::clusters::read;
+use crate::{Error, Source, Unread, Volume, exfat, fat};
+use quietus_core::base::units::{Addr, Extent};
+use quietus_detect::formats::format::Contents;
+use quietus_detect::partition::{self, Missing, Partition, Table, foreign};
+use std::fmt::Write;
+use std::ops::DerefMut;
+
+/// Reads the head of a source, and gives the volume that begins there; [`Error::Unknown`] if it is of another format.
+type Reader = fn(&mut dyn Source) -> Result<Box<dyn Volume>, Error>;
+
+/// The formats that are read, in the order in which they are tried.
+const READERS: &[Reader] = &[fat::open, exfat::open];
+
+/// Most rounds of questions about one table or signature: a chain of logical partitions takes one for each link.
+const ROUNDS_MAX: usize = 1024;
+
+/// A file system, and what it is read from.
+pub struct Found {
+    /// The disk, or the partition.
+    pub source: Box<dyn Source>,
+    /// The file system in `source`.
+    pub volume: Box<dyn Volume>,
+    /// The number of the partition, as in Linux; `None`: the file system takes the whole disk.
+    pub partition: Option<u32>,
+}
+
+/// A part of a source, as a source.
+#[derive(Debug)]
+struct Part<S> {
+    source: S,
+    extent: Extent<Addr>,
+}
+
+impl<S: DerefMut<Target: Source>> Source for Part<S> {
+    fn bytes(&self) -> u64 {
+        self.extent.len
+    }
+
+    fn read(&mut self, at: Extent<Addr>) -> Result<Vec<u8>, Unread> {
+        assert!(at.end() <= self.extent.len, "{at:?} lies within the part");
+        self.source.read(Extent::new(self.extent.start.0 + at.start.0, at.len))
+    }
+}
+
+/// Finds the file system of `source`, in partition number `partition` of it if that is given.
+///
+/// # Errors
+/// [`Error::Unknown`] if there is none that is read, or more than one and no choice: the text says what there is. [`Error::Missing`] if there
+/// is no such partition. [`Error::Damaged`] if there is one that contradicts itself.
+pub fn open(mut source: Box<dyn Source>, partition: Option<u32>) -> Result<Found, Error> {
+    let whole = if partition.is_none() { volume(&mut *source) } else { Err(Error::Unknown(String::new())) };
+    if !matches!(whole, Err(Error::Unknown(_))) {
+        return whole.map(|volume| Found { source, volume, partition });
+    }
+    let Some(table) = table(&mut *source)? else {
+        return Err(match partition {
+            Some(number) => Error::Missing(format!("partition {number}: there is no partition table")),
+            None => unknown(&mut *source),
+        });
+    };
+    if let Some(reason) = &table.broken {
+        return Err(Error::Damaged(format!("the partition table ({}): {reason}", table.name)));
+    }
+    let (number, extent, volume) = match partition {
+        Some(number) => chosen(&mut *source, &table, number)?,
+        None => only(&mut *source, &table)?,
+    };
+    Ok(Found { source: Box::new(Part { source, extent }), volume, partition: Some(number) })
+}
+
+/// A partition with a file system: its number, its place, the file system.
+type Opened = (u32, Extent<Addr>, Box<dyn Volume>);
+
+fn chosen(source: &mut dyn Source, table: &Table, number: u32) -> Result<Opened, Error> {
+    let partition = table.partitions.iter().find(|it| it.number == number).ok_or_else(|| {
+        let numbers: Vec<_> = table.partitions.iter().map(|it| it.number.to_string()).collect();
+        Error::Missing(format!("partition {number}: the partition table has {}", numbers.join(", ")))
+    })?;
+    if let Some(reason) = &partition.refused {
+        return Err(Error::Damaged(format!("partition {number}: {reason}")));
+    }
+    let extent = partition.extent;
+    let mut part = Part { source, extent };
+    match volume(&mut part) {
+        Err(Error::Unknown(_)) => Err(unknown(&mut part)),
+        found => found.map(|volume| (number, extent, volume)),
+    }
+}
+
+/// The only partition that has a file system.
+fn only(source: &mut dyn Source, table: &Table) -> Result<Opened, Error> {
+    let (mut list, mut found) = (String::new(), Vec::new());
+    for partition in &table.partitions {
+        let Partition { number, extent, .. } = *partition;
+        let what = match content(source, partition) {
+            Ok(volume) => {
+                let name = volume.name().to_string();
+                found.push((number, extent, volume));
+                name
+            }
+            Err(what) => what,
+        };
+        write!(list, "; {number}: {}, {what}", size(extent.len)).expect("text can be written");
+    }
+    match found.pop() {
+        Some(opened) if found.is_empty() => Ok(opened),
+        Some(_) => Err(Error::Unknown(format!("several partitions have a file system: choose one{list}"))),
+        None => Err(Error::Unknown(format!("no partition has a file system that is read{list}"))),
+    }
+}
+
+/// The file system in `partition`; for a person, what there is instead.
+fn content(source: &mut dyn Source, partition: &Partition) -> Result<Box<dyn Volume>, String> {
+    if let Some(reason) = &partition.refused {
+        return Err(reason.to_string());
+    }
+    let mut part = Part { source, extent: partition.extent };
+    volume(&mut part).map_err(|error| match error {
+        Error::Unknown(_) => unknown(&mut part).to_string(),
+        error => error.to_string(),
+    })
+}
+
+/// The file system that begins at the first byte of `source`. Damage is told only if no reader understands what there is.
+fn volume(source: &mut dyn Source) -> Result<Box<dyn Volume>, Error> {
+    let mut failure = Error::Unknown("unknown content".into());
+    for reader in READERS {
+        match reader(source) {
+            Ok(volume) => return Ok(volume),
+            Err(Error::Unknown(_)) => {}
+            Err(error) => failure = error,
+        }
+    }
+    Err(failure)
+}
+
+/// Says what there is in `source`, which no reader understands.
+fn unknown(source: &mut dyn Source) -> Error {
+    let bytes = source.bytes();
+    let place = Extent::new(0, bytes);
+    match asked(source, |contents| foreign::find(place, &[], contents)) {
+        Ok(Some(name)) => Error::Unknown(format!("{name}, which is not read")),
+        Ok(None) => first_bytes(source),
+        Err(error) => error,
+    }
+}
+
+/// Says what the first bytes of `source` are.
+fn first_bytes(source: &mut dyn Source) -> Error {
+    let len = source.bytes().min(16);
+    match read(source, Extent::new(0, len)) {
+        Ok(bytes) => {
+            Error::Unknown(format!("no file system that is known; the first bytes are {bytes:02x?}"))
+        }
+        Err(error) => error,
+    }
+}
+
+fn table(source: &mut dyn Source) -> Result<Option<Table>, Error> {
+    let bytes = source.bytes();
+    asked(source, |contents| partition::read(bytes, contents))
+}
+
+/// What `look` finds, once it has read all that it asks for.
+fn asked<T>(source: &mut dyn Source, look: impl Fn(&Contents) -> Result<T, Missing>) -> Result<T, Error> {
+    let mut contents = Contents::default();
+    for _ in 0..ROUNDS_MAX {
+        match look(&contents) {
+            Ok(found) => return Ok(found),
+            Err(Missing(extents)) => {
+                for at in extents {
+                    contents.insert(at.start, read(source, at)?);
+                }
+            }
+        }
+    }
+    Err(Error::Unknown("the partition table needs too many reads".into()))
+}
+
+/// A size for a person.
+fn size(bytes: u64) -> String {
+    let units = [(1 << 40, "TiB"), (1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")];
+    let unit = units.into_iter().find(|(unit, _)| bytes >= *unit);
+    unit.map_or_else(
+        || format!("{bytes} bytes"),
+        |(unit, name)| format!("{:.1} {name}", bytes as f64 / unit as f64),
+    )
+}
