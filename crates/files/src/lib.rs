@@ -15,6 +15,8 @@
 //! | the same of FAT12, FAT16, FAT32 and exFAT | `fat`, `exfat` |
 #![forbid(unsafe_code)]
 
+pub mod ext;
+
 use quietus_core::base::units::{Addr, Extent};
 
 /// One state of a disk, or of one of its partitions.
@@ -117,6 +119,9 @@ pub struct Attributes {
     pub born: Option<Time>,
 }
 
+/// An extended attribute: its full name, and its value.
+pub type ExtendedAttribute = (Vec<u8>, Vec<u8>);
+
 /// An entry of a folder.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Entry {
@@ -203,5 +208,5 @@ pub trait Volume: std::fmt::Debug {
     ///
     /// # Errors
     /// If they cannot be read, or contradict themselves.
-    fn extended(&mut self, source: &mut dyn Source, file: FileId) -> Result<Vec<(Vec<u8>, Vec<u8>)>, Error>;
+    fn extended(&mut self, source: &mut dyn Source, file: FileId) -> Result<Vec<ExtendedAttribute>, Error>;
 }
