@@ -8,17 +8,14 @@ use crate::ext::xattr;
 use crate::{Error, Run};
 use quietus_core::base::units::Addr;
 
-/// The content of a file within its inode, as long as `i_size` says.
+/// The content of a file that lies within its inode. What its size has beyond that is a hole.
 ///
 /// # Errors
-/// If the size exceeds a block, or the attribute with the rest of the content contradicts itself.
-pub(super) fn inline(disk: &Disk, inode: &Inode) -> Result<Vec<u8>, Error> {
-    if inode.i_size > disk.block_bytes() {
-        return Err(inode.ino.damaged(&format!("i_size {} of inline data exceeds a block", inode.i_size)));
-    }
+/// If the attribute with the rest of the content contradicts itself.
+pub(super) fn inline(inode: &Inode) -> Result<Vec<u8>, Error> {
     let mut content = inode.i_block().to_vec();
     content.extend(xattr::inline_data(inode)?);
-    content.resize(inode.i_size as usize, 0);
+    content.truncate(usize::try_from(inode.i_size).unwrap_or(usize::MAX));
     Ok(content)
 }
 
@@ -29,8 +26,9 @@ pub(super) fn inline(disk: &Disk, inode: &Inode) -> Result<Vec<u8>, Error> {
 pub(super) fn read(disk: &mut Disk, inode: &Inode, at: u64, bytes: usize) -> Result<Vec<u8>, Error> {
     let end = at.saturating_add(bytes as u64).min(inode.i_size).max(at);
     if inode.content == Content::Inline {
-        let content = inline(disk, inode)?;
-        return Ok(content.get(at as usize..end as usize).unwrap_or_default().to_vec());
+        let rest = inline(inode)?.into_iter().skip(usize::try_from(at).unwrap_or(usize::MAX));
+        let holes = std::iter::repeat(0);
+        return Ok(rest.chain(holes).take((end - at) as usize).collect());
     }
     count(disk, inode)?;
     let mut buffer = Buffer { at, content: vec![0; (end - at) as usize] };
@@ -82,9 +80,9 @@ impl Buffer {
 /// If a pointer is impossible.
 pub(super) fn runs(disk: &mut Disk, inode: &Inode, found: &mut dyn FnMut(Run) -> bool) -> Result<(), Error> {
     if inode.content == Content::Inline {
-        inline(disk, inode)?;
-        if inode.i_size > 0 {
-            found(Run { at: 0, bytes: inode.i_size, place: None });
+        let bytes = inline(inode)?.len() as u64;
+        if bytes > 0 {
+            found(Run { at: 0, bytes, place: None });
         }
         return Ok(());
     }
