@@ -41,3 +41,18 @@ layouts! {
     blocks_of_64_kib_are_read: "-b 65536 -O extents,metadata_csum", "ext4";
     attributes_in_inodes_and_projects_are_read: "-b 4096 -I 256 -O extents,ea_inode,project,quota,verity,casefold,encrypt,orphan_file,has_journal", "ext4";
 }
+
+#[test]
+fn an_indexed_folder_is_read() {
+    let folder = Folder::new();
+    let (files, image) = (folder.path("files"), folder.path("image"));
+    let tree = Tree::varied();
+    tree.put(&files);
+    mkfs(&image, "96M", "-b 1024 -O extents,dir_index,metadata_csum", Some(&files));
+    run("e2fsck", &["-fyD", &image.display().to_string()], &[0, 1]);
+    let index = debugfs(&folder, &image, "htree_dump many");
+    assert!(index.contains("Root node dump"), "{index}");
+    let mut source = Image::new(&image);
+    let mut volume = open(&mut source).unwrap();
+    tree.check(&mut source, &mut *volume);
+}

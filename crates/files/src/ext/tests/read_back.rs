@@ -92,7 +92,15 @@ pub(super) fn whole(source: &mut dyn Source, volume: &mut dyn Volume, file: File
 }
 
 /// Everything that a volume says, by path. Large files are known by their runs.
-pub(super) fn snapshot(path: &Path) -> BTreeMap<String, String> {
+pub(super) type Snapshot = BTreeMap<String, String>;
+
+/// Compares path by path, so that a difference is short.
+pub(super) fn assert_same(found: &Snapshot, expected: &Snapshot) {
+    assert!(found.keys().eq(expected.keys()), "{:?} {:?}", found.keys(), expected.keys());
+    found.iter().for_each(|(path, told)| assert_eq!(Some(told), expected.get(path), "{path}"));
+}
+
+pub(super) fn snapshot(path: &Path) -> Snapshot {
     let mut image = Image::new(path);
     let mut volume = open(&mut image).unwrap();
     let all = files(&mut image, &mut *volume);
