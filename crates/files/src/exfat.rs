@@ -12,7 +12,7 @@ use crate::clusters::walk::{Node, Place, Stream, Walk, plain};
 use crate::clusters::{Clusters, Entries, Layout, read};
 use crate::exfat::set::{END, FOLDER_BYTES_MAX, Gather, SET_BYTES_MAX, Set};
 use crate::exfat::upcase::{TABLE_BYTES_MAX, Upcase};
-use crate::{Attributes, Entry, Error, Extended, FileId, Run, Source, Volume};
+use crate::{Attributes, Entry, Error, ExtendedAttribute, FileId, Run, Source, Volume};
 use quietus_core::base::units::Extent;
 use quietus_detect::formats::exfat::boot::{BOOT_BYTES, Boot, is_boot};
 use std::mem::offset_of;
@@ -236,7 +236,7 @@ impl Volume for ExFat {
         Err(Error::NotA("symbolic link"))
     }
 
-    fn extended(&mut self, source: &mut dyn Source, file: FileId) -> Result<Extended, Error> {
+    fn extended(&mut self, source: &mut dyn Source, file: FileId) -> Result<Vec<ExtendedAttribute>, Error> {
         self.node(source, file)?;
         Ok(Vec::new())
     }

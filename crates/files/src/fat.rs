@@ -12,7 +12,7 @@ use crate::clusters::walk::{Node, Place, Stream, plain};
 use crate::clusters::{Clusters, Entries, Layout, read};
 use crate::fat::entry::Slot;
 use crate::fat::name::{Long, is_same};
-use crate::{Attributes, Entry, Error, Extended, FileId, Kind, Run, Source, Volume};
+use crate::{Attributes, Entry, Error, ExtendedAttribute, FileId, Kind, Run, Source, Volume};
 use quietus_core::base::units::Extent;
 use quietus_detect::formats::fat::boot::Boot;
 use quietus_detect::formats::fat::table::Width;
@@ -202,7 +202,7 @@ impl Volume for Fat {
         Err(Error::NotA("symbolic link"))
     }
 
-    fn extended(&mut self, source: &mut dyn Source, file: FileId) -> Result<Extended, Error> {
+    fn extended(&mut self, source: &mut dyn Source, file: FileId) -> Result<Vec<ExtendedAttribute>, Error> {
         self.node(source, file)?;
         Ok(Vec::new())
     }

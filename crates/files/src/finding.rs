@@ -5,7 +5,9 @@
 //! 2. Without a choice, a partition is taken only if no other has a file system that is read.
 
 use crate::clusters::read;
-use crate::{Error, Source, Unread, Volume, exfat, fat};
+use crate::{
+    Attributes, Entry, Error, ExtendedAttribute, FileId, Run, Source, Unread, Volume, exfat, ext, fat, path,
+};
 use quietus_core::base::units::{Addr, Extent};
 use quietus_detect::formats::format::Contents;
 use quietus_detect::partition::{self, Missing, Partition, Table, foreign};
@@ -16,7 +18,7 @@ use std::ops::DerefMut;
 type Reader = fn(&mut dyn Source) -> Result<Box<dyn Volume>, Error>;
 
 /// The formats that are read, in the order in which they are tried.
-const READERS: &[Reader] = &[fat::open, exfat::open];
+const READERS: &[Reader] = &[ext::open, fat::open, exfat::open];
 
 /// Most rounds of questions about one table or signature: a chain of logical partitions takes one for each link.
 const ROUNDS_MAX: usize = 1024;
@@ -29,6 +31,69 @@ pub struct Found {
     pub volume: Box<dyn Volume>,
     /// The number of the partition, as in Linux; `None`: the file system takes the whole disk.
     pub partition: Option<u32>,
+    /// Where the file system begins on the disk.
+    pub start: Addr,
+}
+
+impl Found {
+    /// The file at `path`; see [`path::walk`].
+    ///
+    /// # Errors
+    /// [`Error::Missing`] if there is none, and those of the folders on the way.
+    pub fn look_up(&mut self, path: &[u8]) -> Result<FileId, Error> {
+        path::walk(&mut *self.volume, &mut *self.source, path)
+    }
+
+    /// See [`Volume::attributes`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn attributes(&mut self, file: FileId) -> Result<Attributes, Error> {
+        self.volume.attributes(&mut *self.source, file)
+    }
+
+    /// See [`Volume::list`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn list(&mut self, folder: FileId, found: &mut dyn FnMut(Entry) -> bool) -> Result<(), Error> {
+        self.volume.list(&mut *self.source, folder, found)
+    }
+
+    /// See [`Volume::runs`]; places are those of the disk.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn runs(&mut self, file: FileId, found: &mut dyn FnMut(Run) -> bool) -> Result<(), Error> {
+        let start = self.start.0;
+        self.volume.runs(&mut *self.source, file, &mut |run| {
+            found(Run { place: run.place.map(|place| Addr(start + place.0)), ..run })
+        })
+    }
+
+    /// See [`Volume::read`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn read(&mut self, file: FileId, at: u64, bytes: usize) -> Result<Vec<u8>, Error> {
+        self.volume.read(&mut *self.source, file, at, bytes)
+    }
+
+    /// See [`Volume::link`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn link(&mut self, file: FileId) -> Result<Vec<u8>, Error> {
+        self.volume.link(&mut *self.source, file)
+    }
+
+    /// See [`Volume::extended`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn extended(&mut self, file: FileId) -> Result<Vec<ExtendedAttribute>, Error> {
+        self.volume.extended(&mut *self.source, file)
+    }
 }
 
 /// A part of a source, as a source.
@@ -57,7 +122,7 @@ impl<S: DerefMut<Target: Source>> Source for Part<S> {
 pub fn open(mut source: Box<dyn Source>, partition: Option<u32>) -> Result<Found, Error> {
     let whole = if partition.is_none() { volume(&mut *source) } else { Err(Error::Unknown(String::new())) };
     if !matches!(whole, Err(Error::Unknown(_))) {
-        return whole.map(|volume| Found { source, volume, partition });
+        return whole.map(|volume| Found { source, volume, partition, start: Addr(0) });
     }
     let Some(table) = table(&mut *source)? else {
         return Err(match partition {
@@ -72,7 +137,8 @@ pub fn open(mut source: Box<dyn Source>, partition: Option<u32>) -> Result<Found
         Some(number) => chosen(&mut *source, &table, number)?,
         None => only(&mut *source, &table)?,
     };
-    Ok(Found { source: Box::new(Part { source, extent }), volume, partition: Some(number) })
+    let start = extent.start;
+    Ok(Found { source: Box::new(Part { source, extent }), volume, partition: Some(number), start })
 }
 
 /// A partition with a file system: its number, its place, the file system.

@@ -1,6 +1,6 @@
 //! Reads files out of one state of a disk: folders, attributes and content of a guest's file systems, without mounting them.
 //!
-//! A state is a [`Source`]: the current content of a disk, or that of an epoch. [`finding::open`] finds the file system in it, or in one of its
+//! A state is a [`Source`]: the current content of a disk, or that of an epoch. [`open`] finds the file system in it, or in one of its
 //! partitions, and gives a [`Volume`]. A file system that was not unmounted is read as its own driver would after a replay of its
 //! journal; nothing is written, so that the replay is a map in memory. Nothing here does input or output, or knows the time.
 //!
@@ -11,7 +11,7 @@
 //! | question | where |
 //! | --- | --- |
 //! | what a state is, and what can be asked of a file system | here |
-//! | folders, attributes and content of ext2, ext3, ext4 | `ext` |
+//! | folders, attributes and content of ext2, ext3, ext4 | [`ext`] |
 //! | the same of FAT12, FAT16, FAT32 and exFAT | [`fat`], [`exfat`] |
 //! | what FAT and exFAT share: the chains of a table, slots of folders, times | `clusters` |
 //! | which partition has a file system, and which reader understands it | [`finding`] |
@@ -20,9 +20,12 @@
 
 mod clusters;
 pub mod exfat;
+pub mod ext;
 pub mod fat;
 pub mod finding;
 pub mod path;
+
+pub use finding::{Found, open};
 
 use quietus_core::base::units::{Addr, Extent};
 
@@ -129,6 +132,9 @@ pub struct Attributes {
     pub born: Option<Time>,
 }
 
+/// An extended attribute: its full name, and its value.
+pub type ExtendedAttribute = (Vec<u8>, Vec<u8>);
+
 /// An entry of a folder.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Entry {
@@ -148,9 +154,6 @@ pub struct Run {
     /// Where it lies in the source; `None`: within the metadata of the file itself.
     pub place: Option<Addr>,
 }
-
-/// Extended attributes: their names and values.
-pub type Extended = Vec<(Vec<u8>, Vec<u8>)>;
 
 /// A file system in one state of a disk.
 pub trait Volume: std::fmt::Debug {
@@ -218,5 +221,5 @@ pub trait Volume: std::fmt::Debug {
     ///
     /// # Errors
     /// If they cannot be read, or contradict themselves.
-    fn extended(&mut self, source: &mut dyn Source, file: FileId) -> Result<Extended, Error>;
+    fn extended(&mut self, source: &mut dyn Source, file: FileId) -> Result<Vec<ExtendedAttribute>, Error>;
 }

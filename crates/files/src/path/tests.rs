@@ -1,5 +1,5 @@
 use super::*;
-use crate::{Attributes, Extended, Run, Unread};
+use crate::{Attributes, ExtendedAttribute, Run, Unread};
 use quietus_core::base::units::{Addr, Extent};
 
 /// A tree of folders, files and links: the number of a file is its place in the list.
@@ -54,7 +54,7 @@ impl Volume for Tree {
     fn link(&mut self, _: &mut dyn Source, file: FileId) -> Result<Vec<u8>, Error> {
         Ok(self.node(file)?.2.into())
     }
-    fn extended(&mut self, _: &mut dyn Source, _: FileId) -> Result<Extended, Error> {
+    fn extended(&mut self, _: &mut dyn Source, _: FileId) -> Result<Vec<ExtendedAttribute>, Error> {
         unreachable!("a walk reads no attributes")
     }
 }

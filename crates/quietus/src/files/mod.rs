@@ -24,7 +24,7 @@ pub use target::Target;
 use crate::front::control::Refused;
 use quietus_core::base::extents::ExtentMap;
 use quietus_core::base::units::{Addr, Extent};
-use quietus_files::{Attributes, Entry, FileId, Kind, Opened, Run};
+use quietus_files::{Attributes, Entry, FileId, Kind, Run};
 use std::io::Write;
 
 /// Bytes of a file that are read at once.
@@ -57,7 +57,7 @@ impl From<Refused> for Error {
 
 /// The file system of a target, in one state.
 pub struct Look {
-    opened: Opened,
+    opened: quietus_files::Found,
     /// What was read of the disk.
     pub seen: Seen,
     /// The epoch; `None` for the current state.
@@ -83,8 +83,10 @@ impl Look {
 
     /// The file at `path`; `None` if there is none.
     pub fn find(&mut self, path: &str) -> Result<Option<FileId>, Error> {
-        let failed = self.failed("");
-        self.opened.look_up(path.as_bytes()).map_err(failed)
+        match self.opened.look_up(path.as_bytes()) {
+            Err(quietus_files::Error::Missing(_)) => Ok(None),
+            found => found.map(Some).map_err(self.failed("")),
+        }
     }
 
     /// What is said of `file`.
@@ -125,7 +127,12 @@ impl Look {
     }
 
     /// Writes the content of `file` to `out`, while `step` says so.
-    pub fn cat(&mut self, file: FileId, out: &mut dyn Write, step: crate::disk::Step<'_>) -> Result<(), Error> {
+    pub fn cat(
+        &mut self,
+        file: FileId,
+        out: &mut dyn Write,
+        step: crate::disk::Step<'_>,
+    ) -> Result<(), Error> {
         let (failed, size) = (self.failed(""), self.attributes(file)?.bytes);
         let unwritten = |error| Error::Write("the content to standard output".into(), error);
         let mut at = 0;

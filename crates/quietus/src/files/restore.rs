@@ -120,7 +120,8 @@ impl Task<'_, '_> {
         match self.look.list(folder) {
             Ok(entries) => {
                 for entry in entries {
-                    let path = if path.is_empty() { entry.name.clone() } else { [path, b"/", &entry.name].concat() };
+                    let path =
+                        if path.is_empty() { entry.name.clone() } else { [path, b"/", &entry.name].concat() };
                     self.entry(&entry, &path)?;
                 }
             }
@@ -260,7 +261,13 @@ impl Task<'_, '_> {
         })
     }
 
-    fn give(&mut self, (parent, name): (BorrowedFd<'_>, &[u8]), metadata: &Metadata, is_link: bool, path: &[u8]) {
+    fn give(
+        &mut self,
+        (parent, name): (BorrowedFd<'_>, &[u8]),
+        metadata: &Metadata,
+        is_link: bool,
+        path: &[u8],
+    ) {
         let Ok(name) = CString::new(name) else { return };
         let name: &CStr = &name;
         let refused = attributes::write(Place { parent, name, is_link }, metadata);

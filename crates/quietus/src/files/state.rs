@@ -1,8 +1,8 @@
 //! A state of a disk, as a source of files: what a command asks the disk for, and keeps for a while.
 
 use super::Target;
-use crate::disk::keys::Source as Credential;
 use crate::disk::Step;
+use crate::disk::keys::Source as Credential;
 use crate::front::control::{Answer, Asked, Call, RangesRead, Refused, StatusAnswer};
 use quietus_core::base::extents::ExtentMap;
 use quietus_core::base::units::{Addr, Extent};
@@ -48,7 +48,11 @@ impl Disk {
         Ok(status.epochs.is_some())
     }
 
-    fn read(&self, at: Option<String>, extent: Option<Extent<Addr>>) -> Result<(RangesRead, Vec<u8>), Refused> {
+    fn read(
+        &self,
+        at: Option<String>,
+        extent: Option<Extent<Addr>>,
+    ) -> Result<(RangesRead, Vec<u8>), Refused> {
         let ranges = extent.iter().map(|it| (it.start.0, it.len)).collect();
         let read: RangesRead =
             self.asked.ask(&Call::Read { at, ranges }, Some(&self.answers), &mut |_, _| true)?;

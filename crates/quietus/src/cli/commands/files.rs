@@ -55,7 +55,9 @@ pub(in crate::cli) fn history(args: &HistoryArgs, out: &Report) -> Result<(), Fa
     })?;
     out.history(&history);
     if history.versions.is_empty() && history.unreadable.is_empty() {
-        return Err(Failure::Error(format!("{target}: no kept epoch has such a file, nor has the current state")));
+        return Err(Failure::Error(format!(
+            "{target}: no kept epoch has such a file, nor has the current state"
+        )));
     }
     good(history.unreadable.is_empty())
 }

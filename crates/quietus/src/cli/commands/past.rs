@@ -50,7 +50,9 @@ pub(in crate::cli) fn restore(args: &RestoreArgs, out: &Report) -> Result<(), Fa
         return super::files::bring_back(&args.target, into, &args.credential, out);
     }
     if let Some(path) = Some(Target::of(&args.target).path).filter(|path| !path.is_empty()) {
-        return Err(Failure::Usage(format!("restore: {path} names files; say with --into DIR where they are to go")));
+        return Err(Failure::Usage(format!(
+            "restore: {path} names files; say with --into DIR where they are to go"
+        )));
     }
     let (disk, at) = named(&args.target)?;
     if !consent::agreed(args.consent, out, || plan(&disk, &at))? {

@@ -19,9 +19,17 @@ impl Report {
     pub(crate) fn brought_back(&self, it: &BroughtBack) {
         self.say(it, |out| {
             let (files, folders, size) = (it.files, it.folders, bytes(it.bytes));
-            writeln!(out, "{}: {files} files and {folders} folders brought back into {}, {size}", it.target, it.into)?;
+            writeln!(
+                out,
+                "{}: {files} files and {folders} folders brought back into {}, {size}",
+                it.target, it.into
+            )?;
             if it.needs_root > 0 {
-                writeln!(out, "{} did not get their owner, or what else only root sets; run this as root", it.needs_root)?;
+                writeln!(
+                    out,
+                    "{} did not get their owner, or what else only root sets; run this as root",
+                    it.needs_root
+                )?;
             }
             refused(out, &it.refused, it.refused_count)
         });
