@@ -2,13 +2,13 @@
 
 use crate::fat::{Disk, filled};
 use crate::image::Image;
-use crate::tool::made;
+use crate::tool::{labelled, made};
 use quietus_files::{Error, finding};
 
 const MIB: usize = 1 << 20;
 
 /// A disk of 64 MiB with partitions of 8 MiB from 1 MiB on, which hold these contents.
-fn partitioned(contents: &[&[u8]]) -> Image {
+pub fn partitioned(contents: &[&[u8]]) -> Image {
     let mut image = Image::new(vec![0; 64 * MIB]);
     for (n, content) in contents.iter().enumerate() {
         let start = MIB * (1 + 8 * n);
@@ -87,6 +87,15 @@ fn a_damaged_file_system_says_so() {
     assert!(matches!(&error, Error::Damaged(text) if text.contains("BPB_RsvdSecCnt")), "{error}");
     let error = open(&partitioned(&[&disk.image.bytes]), None).unwrap_err();
     assert!(error.to_string().contains("1: 8.0 MiB, damaged: FAT"), "{error}");
+}
+
+#[test]
+fn a_gpt_of_sfdisk_is_read() {
+    let mut image = labelled("finding.gpt", 64 << 10, "label: gpt\nstart=2048, size=16384\nsize=16384\n");
+    image.put(MIB as u64 * 9, &floppy("finding.in.gpt"));
+    assert_eq!(open(&image, None), Ok(("FAT12", Some(2))));
+    let error = open(&image, Some(1)).unwrap_err().to_string();
+    assert!(error.starts_with("no file system that is known; the first bytes are [00, 00"), "{error}");
 }
 
 #[test]
