@@ -80,6 +80,38 @@ fn a_disk_without_a_file_system_says_what_there_is() {
 }
 
 #[test]
+fn a_boot_sector_that_a_table_left_in_place_is_one_more_choice() {
+    let mut image = partitioned(&[&floppy("finding.stale")]);
+    let table = image.bytes[446..512].to_vec();
+    image.put(0, &floppy("finding.stale.whole")[..MIB]);
+    image.put(446, &table);
+    let text = "several partitions have a file system: choose one; 0 (the whole disk): 64.0 MiB, FAT12; \
+                1: 8.0 MiB, FAT12";
+    assert_eq!(open(&image, None), Err(Error::Unknown(text.into())));
+    assert_eq!(open(&image, Some(finding::WHOLE)), Ok(("FAT12", None)));
+    assert_eq!(open(&image, Some(1)), Ok(("FAT12", Some(1))));
+    image.put(14, &[0, 0]);
+    assert_eq!(open(&image, None), Ok(("FAT12", Some(1))), "a damaged one is no choice");
+}
+
+#[test]
+fn a_table_that_contradicts_itself_is_damaged() {
+    let mut image = labelled("finding.broken", 64 << 10, "label: gpt\nsize=16384\n");
+    image.bytes[512 + 60] ^= 1;
+    let backup = image.bytes.len() - 512 + 60;
+    image.bytes[backup] ^= 1;
+    for partition in [None, Some(1)] {
+        let error = open(&image, partition).unwrap_err().to_string();
+        assert!(error.starts_with("damaged: the partition table (GPT"), "{error}");
+    }
+    let image = partitioned(&[b"XFSB"]);
+    let mut beyond = image.clone();
+    beyond.bytes.truncate(4 * MIB);
+    let error = open(&beyond, Some(1)).unwrap_err();
+    assert_eq!(error, Error::Damaged("partition 1: it ends beyond the disk".into()));
+}
+
+#[test]
 fn a_damaged_file_system_says_so() {
     let mut disk = Disk::new("finding.damaged", 12);
     disk.image.put(14, &[0, 0]);
