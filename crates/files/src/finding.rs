@@ -31,6 +31,8 @@ pub struct Found {
     pub volume: Box<dyn Volume>,
     /// The number of the partition, as in Linux; `None`: the file system takes the whole disk.
     pub partition: Option<u32>,
+    /// Where `source` lies on the disk.
+    pub place: Extent<Addr>,
 }
 
 /// A part of a source, as a source.
@@ -69,9 +71,10 @@ pub fn open(mut source: Box<dyn Source>, partition: Option<u32>) -> Result<Found
         (None, Some(table)) => only(&mut *source, &disk, table)?,
     };
     if number == WHOLE {
-        return Ok(Found { source, volume, partition: None });
+        return Ok(Found { source, volume, partition: None, place });
     }
-    Ok(Found { source: Box::new(Part { source, extent }), volume, partition: Some(number) })
+    let source = Box::new(Part { source, extent });
+    Ok(Found { source, volume, partition: Some(number), place: extent })
 }
 
 /// A partition with a file system: its number, its place, the file system.

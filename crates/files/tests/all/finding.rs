@@ -3,6 +3,7 @@
 use crate::fat::{Disk, filled};
 use crate::image::Image;
 use crate::tool::{labelled, made};
+use quietus_core::base::units::Extent;
 use quietus_files::{Error, finding};
 
 const MIB: usize = 1 << 20;
@@ -135,4 +136,5 @@ fn exfat_is_found_where_it_is() {
     let exfat = made("mkfs.exfat", "finding.exfat", 8 << 10, &[]);
     let found = finding::open(Box::new(partitioned(&[&exfat.bytes])), None).ok().unwrap();
     assert_eq!((found.volume.name(), found.source.bytes()), ("exFAT", 8 * MIB as u64));
+    assert_eq!(found.place, Extent::new(MIB as u64, 8 * MIB as u64));
 }
