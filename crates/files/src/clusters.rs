@@ -157,6 +157,11 @@ impl Clusters {
         Ok(Chain { first, cluster: first, index: 0, mark: first })
     }
 
+    /// Whether the entry of the cluster that `chain` has reached names a cluster.
+    fn is_link(&mut self, source: &mut dyn Source, chain: Chain) -> bool {
+        self.entry(source, chain.cluster).is_ok_and(|next| self.layout.is_cluster(next))
+    }
+
     /// Moves `chain` on by a cluster; `false` if there is none. An error leaves `chain` as it is.
     fn step(&mut self, source: &mut dyn Source, chain: &mut Chain) -> Result<bool, Error> {
         let next = self.entry(source, chain.cluster)?;
@@ -197,3 +202,6 @@ pub(crate) fn read(source: &mut dyn Source, at: Extent<Addr>) -> Result<Vec<u8>,
     assert_eq!(bytes.len() as u64, at.len, "a source gives what was asked for");
     Ok(bytes)
 }
+
+#[cfg(test)]
+mod tests;

@@ -150,6 +150,13 @@ impl Volume for Ext {
         Ok(inode(&mut self.disk(source), file)?.attributes(&self.superblock))
     }
 
+    fn file(&mut self, source: &mut dyn Source, number: u64) -> Result<FileId, Error> {
+        let missing = || Error::Missing(format!("inode {number}"));
+        let ino = u32::try_from(number).map_err(|_| missing())?;
+        let generation = inode::generation(&mut self.disk(source), Ino(ino)).ok_or_else(missing)?;
+        Ok(FileId { number, generation: generation.into() })
+    }
+
     fn find(&mut self, source: &mut dyn Source, folder: FileId, name: &[u8]) -> Result<Option<Entry>, Error> {
         let disk = &mut self.disk(source);
         let (folder, mut entry) = (self::folder(disk, folder)?, None);

@@ -1,8 +1,8 @@
 //! Which file system a state of a disk has: on the disk as a whole, or in one of its partitions.
 //!
-//! 1. A file system on the whole disk comes before a partition table: the boot sector of a FAT volume without partitions ends in the same
-//!    two bytes as a table, and its code may look like entries.
-//! 2. Without a choice, a partition is taken only if no other has a file system that is read.
+//! 1. Nothing is guessed: the whole disk or a partition is taken without a choice only if nothing else has a file system that is read. A
+//!    partition table leaves the boot sector of an earlier FAT in place, and either may be the one in use.
+//! 2. A choice is always followed.
 
 use crate::clusters::read;
 use crate::{
@@ -11,7 +11,6 @@ use crate::{
 use quietus_core::base::units::{Addr, Extent};
 use quietus_detect::formats::format::Contents;
 use quietus_detect::partition::{self, Missing, Partition, Table, foreign};
-use std::fmt::Write;
 use std::ops::DerefMut;
 
 /// Reads the head of a source, and gives the volume that begins there; [`Error::Unknown`] if it is of another format.
@@ -23,6 +22,9 @@ const READERS: &[Reader] = &[ext::open, fat::open, exfat::open];
 /// Most rounds of questions about one table or signature: a chain of logical partitions takes one for each link.
 const ROUNDS_MAX: usize = 1024;
 
+/// The number that stands for the whole disk where a partition is chosen: partitions count from 1.
+pub const WHOLE: u32 = 0;
+
 /// A file system, and what it is read from.
 pub struct Found {
     /// The disk, or the partition.
@@ -31,15 +33,15 @@ pub struct Found {
     pub volume: Box<dyn Volume>,
     /// The number of the partition, as in Linux; `None`: the file system takes the whole disk.
     pub partition: Option<u32>,
-    /// Where the file system begins on the disk.
-    pub start: Addr,
+    /// Where `source` lies on the disk.
+    pub place: Extent<Addr>,
 }
 
 impl Found {
     /// The file at `path`; see [`path::walk`].
     ///
     /// # Errors
-    /// [`Error::Missing`] if there is none, and those of the folders on the way.
+    /// [`Error::Missing`] if there is no such file, and those of the folders on the way.
     pub fn look_up(&mut self, path: &[u8]) -> Result<FileId, Error> {
         path::walk(&mut *self.volume, &mut *self.source, path)
     }
@@ -65,7 +67,7 @@ impl Found {
     /// # Errors
     /// As there.
     pub fn runs(&mut self, file: FileId, found: &mut dyn FnMut(Run) -> bool) -> Result<(), Error> {
-        let start = self.start.0;
+        let start = self.place.start.0;
         self.volume.runs(&mut *self.source, file, &mut |run| {
             found(Run { place: run.place.map(|place| Addr(start + place.0)), ..run })
         })
@@ -114,84 +116,84 @@ impl<S: DerefMut<Target: Source>> Source for Part<S> {
     }
 }
 
-/// Finds the file system of `source`, in partition number `partition` of it if that is given.
+/// Finds the file system of `source`: that of partition number `partition` if it is given, or of the whole disk if that is [`WHOLE`].
 ///
 /// # Errors
 /// [`Error::Unknown`] if there is none that is read, or more than one and no choice: the text says what there is. [`Error::Missing`] if there
-/// is no such partition. [`Error::Damaged`] if there is one that contradicts itself.
+/// is no such partition. [`Error::Damaged`] if it, or the partition table, contradicts itself.
 pub fn open(mut source: Box<dyn Source>, partition: Option<u32>) -> Result<Found, Error> {
-    let whole = if partition.is_none() { volume(&mut *source) } else { Err(Error::Unknown(String::new())) };
-    if !matches!(whole, Err(Error::Unknown(_))) {
-        return whole.map(|volume| Found { source, volume, partition, start: Addr(0) });
-    }
-    let Some(table) = table(&mut *source)? else {
-        return Err(match partition {
-            Some(number) => Error::Missing(format!("partition {number}: there is no partition table")),
-            None => unknown(&mut *source),
-        });
+    let place = Extent::new(0, source.bytes());
+    let disk = Partition { number: WHOLE, extent: place, refused: None };
+    let table = table(&mut *source)?;
+    let (number, extent, volume) = match (partition, &table) {
+        (Some(WHOLE), _) | (None, None) => opened(&mut *source, &disk)?,
+        (Some(number), None) => {
+            return Err(Error::Missing(format!("partition {number}: there is no partition table")));
+        }
+        (Some(number), Some(table)) => chosen(&mut *source, table, number)?,
+        (None, Some(table)) => only(&mut *source, &disk, table)?,
     };
-    if let Some(reason) = &table.broken {
-        return Err(Error::Damaged(format!("the partition table ({}): {reason}", table.name)));
+    if number == WHOLE {
+        return Ok(Found { source, volume, partition: None, place });
     }
-    let (number, extent, volume) = match partition {
-        Some(number) => chosen(&mut *source, &table, number)?,
-        None => only(&mut *source, &table)?,
-    };
-    let start = extent.start;
-    Ok(Found { source: Box::new(Part { source, extent }), volume, partition: Some(number), start })
+    let source = Box::new(Part { source, extent });
+    Ok(Found { source, volume, partition: Some(number), place: extent })
 }
 
 /// A partition with a file system: its number, its place, the file system.
 type Opened = (u32, Extent<Addr>, Box<dyn Volume>);
 
 fn chosen(source: &mut dyn Source, table: &Table, number: u32) -> Result<Opened, Error> {
+    check(table)?;
     let partition = table.partitions.iter().find(|it| it.number == number).ok_or_else(|| {
         let numbers: Vec<_> = table.partitions.iter().map(|it| it.number.to_string()).collect();
         Error::Missing(format!("partition {number}: the partition table has {}", numbers.join(", ")))
     })?;
-    if let Some(reason) = &partition.refused {
-        return Err(Error::Damaged(format!("partition {number}: {reason}")));
-    }
-    let extent = partition.extent;
-    let mut part = Part { source, extent };
-    match volume(&mut part) {
-        Err(Error::Unknown(_)) => Err(unknown(&mut part)),
-        found => found.map(|volume| (number, extent, volume)),
-    }
+    opened(source, partition)
 }
 
-/// The only partition that has a file system.
-fn only(source: &mut dyn Source, table: &Table) -> Result<Opened, Error> {
+/// An error if the table as a whole is not understood.
+fn check(table: &Table) -> Result<(), Error> {
+    let broken = |reason| Error::Damaged(format!("the partition table ({}): {reason}", table.name));
+    table.broken.as_ref().map_or(Ok(()), |reason| Err(broken(reason)))
+}
+
+/// The only file system of the partitions and of the whole `disk` (invariant 1).
+fn only(source: &mut dyn Source, disk: &Partition, table: &Table) -> Result<Opened, Error> {
     let (mut list, mut found) = (String::new(), Vec::new());
-    for partition in &table.partitions {
-        let Partition { number, extent, .. } = *partition;
-        let what = match content(source, partition) {
-            Ok(volume) => {
-                let name = volume.name().to_string();
-                found.push((number, extent, volume));
-                name
-            }
-            Err(what) => what,
+    let partitions = table.partitions.iter().filter(|_| table.broken.is_none());
+    for partition in [disk].into_iter().chain(partitions) {
+        let opened = opened(source, partition);
+        let what = match &opened {
+            Ok((_, _, volume)) => volume.name().to_string(),
+            Err(Error::Unknown(_)) if partition.number == WHOLE => continue,
+            Err(error) => error.to_string(),
         };
-        write!(list, "; {number}: {}, {what}", size(extent.len)).expect("text can be written");
+        found.extend(opened);
+        let which = if partition.number == WHOLE { " (the whole disk)" } else { "" };
+        list += &format!("; {}{which}: {}, {what}", partition.number, size(partition.extent.len));
     }
     match found.pop() {
         Some(opened) if found.is_empty() => Ok(opened),
         Some(_) => Err(Error::Unknown(format!("several partitions have a file system: choose one{list}"))),
-        None => Err(Error::Unknown(format!("no partition has a file system that is read{list}"))),
+        None => Err(check(table)
+            .err()
+            .unwrap_or_else(|| Error::Unknown(format!("no partition has a file system that is read{list}")))),
     }
 }
 
-/// The file system in `partition`; for a person, what there is instead.
-fn content(source: &mut dyn Source, partition: &Partition) -> Result<Box<dyn Volume>, String> {
-    if let Some(reason) = &partition.refused {
-        return Err(reason.to_string());
+/// The file system in `partition`. If it is unknown, the error says what there is instead.
+fn opened(source: &mut dyn Source, partition: &Partition) -> Result<Opened, Error> {
+    let Partition { number, extent, refused } = partition;
+    if let Some(reason) = refused {
+        return Err(Error::Damaged(format!("partition {number}: {reason}")));
     }
-    let mut part = Part { source, extent: partition.extent };
-    volume(&mut part).map_err(|error| match error {
-        Error::Unknown(_) => unknown(&mut part).to_string(),
-        error => error.to_string(),
-    })
+    let mut part = Part { source, extent: *extent };
+    match volume(&mut part) {
+        Ok(volume) => Ok((*number, *extent, volume)),
+        Err(Error::Unknown(_)) => Err(unknown(&mut part)),
+        Err(error) => Err(error),
+    }
 }
 
 /// The file system that begins at the first byte of `source`. Damage is told only if no reader understands what there is.

@@ -58,7 +58,7 @@ pub enum Error {
     /// The file uses something that is not read: encryption, compression, a feature.
     #[error("{0}")]
     Unsupported(String),
-    /// What was asked for is none: content of a folder, entries of a file.
+    /// The file is of another kind than the question needs: content of a folder, entries of a file.
     #[error("not a {0}")]
     NotA(&'static str),
     /// There is no file system that is understood. The text says what there is.
@@ -163,6 +163,14 @@ pub trait Volume: std::fmt::Debug {
     /// The root folder.
     fn root(&self) -> FileId;
 
+    /// The file that has this number now.
+    ///
+    /// # Errors
+    /// If what sets it apart from earlier files of that number cannot be read.
+    fn file(&mut self, _: &mut dyn Source, number: u64) -> Result<FileId, Error> {
+        Ok(FileId { number, generation: 0 })
+    }
+
     /// What it says of a file.
     ///
     /// # Errors
@@ -172,13 +180,13 @@ pub trait Volume: std::fmt::Debug {
     /// The entry of a folder with this name, compared as the file system does: FAT, exFAT and NTFS do not distinguish case.
     ///
     /// # Errors
-    /// If the folder cannot be read, or is none.
+    /// If the folder cannot be read, or is not a folder.
     fn find(&mut self, source: &mut dyn Source, folder: FileId, name: &[u8]) -> Result<Option<Entry>, Error>;
 
     /// Calls `found` for each entry of a folder, without `.` and `..`, in the order in which they lie, until it returns `false`.
     ///
     /// # Errors
-    /// If the folder cannot be read, or is none. Entries before the damage were given by then.
+    /// If the folder cannot be read, or is not a folder. Entries before the damage were given by then.
     fn list(
         &mut self,
         source: &mut dyn Source,
@@ -213,7 +221,7 @@ pub trait Volume: std::fmt::Debug {
     /// Where a symbolic link leads.
     ///
     /// # Errors
-    /// If it cannot be read, or is none.
+    /// If the link cannot be read, or is not a link.
     fn link(&mut self, source: &mut dyn Source, file: FileId) -> Result<Vec<u8>, Error>;
 
     /// The extended attributes of a file, with their full names (`user.note`, `security.capability`, `system.posix_acl_access` as the

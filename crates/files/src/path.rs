@@ -41,7 +41,7 @@ pub fn walk(volume: &mut dyn Volume, source: &mut dyn Source, path: &[u8]) -> Re
 fn numbered(volume: &mut dyn Volume, source: &mut dyn Source, number: &[u8]) -> Result<FileId, Error> {
     let parsed = str::from_utf8(number).ok().and_then(|it| it.parse().ok());
     let number = parsed.ok_or_else(|| Error::Missing(format!("file number {:?}", shown(number))))?;
-    let file = FileId { number, generation: 0 };
+    let file = volume.file(source, number)?;
     volume.attributes(source, file).map(|_| file)
 }
 

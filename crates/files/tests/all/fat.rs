@@ -59,7 +59,7 @@ impl Disk {
                 12 => {
                     let at = table + n * 3 / 2;
                     let old = self.image.u16(at);
-                    let new = if n % 2 == 0 {
+                    let new = if n.is_multiple_of(2) {
                         old & 0xF000 | value & 0xFFF
                     } else {
                         old & 0xF | (value & 0xFFF) << 4
@@ -119,7 +119,7 @@ pub fn short(name: &[u8; 11], attr: u8, cluster: u64, size: u32) -> Vec<u8> {
 pub fn long(name: &str, short: &[u8]) -> Vec<u8> {
     let sum = short[..11].iter().fold(0_u8, |sum, byte| sum.rotate_right(1).wrapping_add(*byte));
     let mut units: Vec<u16> = name.encode_utf16().collect();
-    if units.len() % 13 != 0 {
+    if !units.len().is_multiple_of(13) {
         units.push(0);
     }
     units.resize(units.len().div_ceil(13) * 13, 0xFFFF);

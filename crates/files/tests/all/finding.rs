@@ -2,13 +2,14 @@
 
 use crate::fat::{Disk, filled};
 use crate::image::Image;
-use crate::tool::made;
+use crate::tool::{labelled, made};
+use quietus_core::base::units::Extent;
 use quietus_files::{Error, finding};
 
 const MIB: usize = 1 << 20;
 
 /// A disk of 64 MiB with partitions of 8 MiB from 1 MiB on, which hold these contents.
-fn partitioned(contents: &[&[u8]]) -> Image {
+pub fn partitioned(contents: &[&[u8]]) -> Image {
     let mut image = Image::new(vec![0; 64 * MIB]);
     for (n, content) in contents.iter().enumerate() {
         let start = MIB * (1 + 8 * n);
@@ -80,6 +81,38 @@ fn a_disk_without_a_file_system_says_what_there_is() {
 }
 
 #[test]
+fn a_boot_sector_that_a_table_left_in_place_is_one_more_choice() {
+    let mut image = partitioned(&[&floppy("finding.stale")]);
+    let table = image.bytes[446..512].to_vec();
+    image.put(0, &floppy("finding.stale.whole")[..MIB]);
+    image.put(446, &table);
+    let text = "several partitions have a file system: choose one; 0 (the whole disk): 64.0 MiB, FAT12; \
+                1: 8.0 MiB, FAT12";
+    assert_eq!(open(&image, None), Err(Error::Unknown(text.into())));
+    assert_eq!(open(&image, Some(finding::WHOLE)), Ok(("FAT12", None)));
+    assert_eq!(open(&image, Some(1)), Ok(("FAT12", Some(1))));
+    image.put(14, &[0, 0]);
+    assert_eq!(open(&image, None), Ok(("FAT12", Some(1))), "a damaged one is no choice");
+}
+
+#[test]
+fn a_table_that_contradicts_itself_is_damaged() {
+    let mut image = labelled("finding.broken", 64 << 10, "label: gpt\nsize=16384\n");
+    image.bytes[512 + 60] ^= 1;
+    let backup = image.bytes.len() - 512 + 60;
+    image.bytes[backup] ^= 1;
+    for partition in [None, Some(1)] {
+        let error = open(&image, partition).unwrap_err().to_string();
+        assert!(error.starts_with("damaged: the partition table (GPT"), "{error}");
+    }
+    let image = partitioned(&[b"XFSB"]);
+    let mut beyond = image.clone();
+    beyond.bytes.truncate(4 * MIB);
+    let error = open(&beyond, Some(1)).unwrap_err();
+    assert_eq!(error, Error::Damaged("partition 1: it ends beyond the disk".into()));
+}
+
+#[test]
 fn a_damaged_file_system_says_so() {
     let mut disk = Disk::new("finding.damaged", 12);
     disk.image.put(14, &[0, 0]);
@@ -90,8 +123,18 @@ fn a_damaged_file_system_says_so() {
 }
 
 #[test]
+fn a_gpt_of_sfdisk_is_read() {
+    let mut image = labelled("finding.gpt", 64 << 10, "label: gpt\nstart=2048, size=16384\nsize=16384\n");
+    image.put(MIB as u64 * 9, &floppy("finding.in.gpt"));
+    assert_eq!(open(&image, None), Ok(("FAT12", Some(2))));
+    let error = open(&image, Some(1)).unwrap_err().to_string();
+    assert!(error.starts_with("no file system that is known; the first bytes are [00, 00"), "{error}");
+}
+
+#[test]
 fn exfat_is_found_where_it_is() {
     let exfat = made("mkfs.exfat", "finding.exfat", 8 << 10, &[]);
     let found = finding::open(Box::new(partitioned(&[&exfat.bytes])), None).ok().unwrap();
     assert_eq!((found.volume.name(), found.source.bytes()), ("exFAT", 8 * MIB as u64));
+    assert_eq!(found.place, Extent::new(MIB as u64, 8 * MIB as u64));
 }

@@ -1,9 +1,10 @@
-//! Volumes with bytes that nobody wrote there: no panic, and no more reads than a folder's or a request's share.
+//! Volumes and tables in which single bytes were changed: no panic, and no more reads than a folder's or a request's share.
 
+use crate::finding::partitioned;
 use crate::image::{Dice, Image};
 use crate::tree::ask_everything;
 use crate::{exfat, fat};
-use quietus_files::{Error, Source, Volume};
+use quietus_files::{Error, Source, Volume, finding};
 use std::ops::Range;
 
 const FLIPS: u64 = 3000;
@@ -55,4 +56,19 @@ fn other_bytes_in_a_volume_of_exfat_cause_no_panic() {
     places.extend(folders.map(|it| it..it + 512));
     let opened = flip(&mut disk.image, quietus_files::exfat::open, &places, 1);
     assert!(opened > FLIPS / 3, "{opened}");
+}
+
+#[test]
+fn other_bytes_in_a_partition_table_cause_no_panic() {
+    let mut image = partitioned(&[&fat::filled("table.flipped", 12).0.image.bytes]);
+    image.bytes.truncate(9 << 20);
+    let (mut dice, mut opened) = (Dice(5), 0);
+    for _ in 0..500 {
+        let mut image = image.clone();
+        for _ in 0..=dice.below(3) {
+            image.bytes[446 + dice.below(66) as usize] = dice.below(256) as u8;
+        }
+        opened += u32::from(finding::open(Box::new(image), None).is_ok());
+    }
+    assert!(opened > 50, "{opened}");
 }

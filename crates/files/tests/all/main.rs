@@ -1,4 +1,4 @@
-//! File systems as the standard tools make them and check them, and as nobody should make them.
+//! File systems as the standard tools make and check them, and the same with changed bytes.
 
 #![allow(clippy::unwrap_used, reason = "tests may panic")]
 

@@ -3,21 +3,11 @@
 use crate::cli::args::{CredentialArgs, DiskCatArgs, DiskFindArgs, FileKind, HistoryArgs};
 use crate::cli::report::Report;
 use crate::cli::{Failure, good, with_bar};
-use crate::files::{self, Disk, Error, Look, Target, Wanted};
+use crate::files::{self, Disk, Look, Target, Wanted};
 use crate::vault::Globs;
 use quietus_files::{Attributes, Kind};
 use std::io;
 use std::path::Path;
-
-impl From<Error> for Failure {
-    fn from(error: Error) -> Self {
-        match error {
-            Error::Refused(refused) => refused.into(),
-            Error::Interrupted => Self::Interrupted("interrupted; nothing was changed".into()),
-            Error::Files(..) | Error::Write(..) => Self::Error(error.to_string()),
-        }
-    }
-}
 
 /// The target, which must name a file.
 fn of_file(text: &Path, example: &str) -> Result<Target, Failure> {
