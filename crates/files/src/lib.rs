@@ -48,7 +48,7 @@ pub enum Error {
     /// The file uses something that is not read: encryption, compression, a feature.
     #[error("{0}")]
     Unsupported(String),
-    /// What was asked for is none: content of a folder, entries of a file.
+    /// The file is of another kind: content of a folder was asked for, entries of a file.
     #[error("not a {0}")]
     NotA(&'static str),
     /// There is no file system that is understood. The text says what there is.
@@ -159,13 +159,13 @@ pub trait Volume: std::fmt::Debug {
     /// The entry of a folder with this name, compared as the file system does: FAT, exFAT and NTFS do not distinguish case.
     ///
     /// # Errors
-    /// If the folder cannot be read, or is none.
+    /// If the folder cannot be read, or is of another kind.
     fn find(&mut self, source: &mut dyn Source, folder: FileId, name: &[u8]) -> Result<Option<Entry>, Error>;
 
     /// Calls `found` for each entry of a folder, without `.` and `..`, in the order in which they lie, until it returns `false`.
     ///
     /// # Errors
-    /// If the folder cannot be read, or is none. Entries before the damage were given by then.
+    /// If the folder cannot be read, or is of another kind. Entries before the damage were given by then.
     fn list(
         &mut self,
         source: &mut dyn Source,
@@ -200,7 +200,7 @@ pub trait Volume: std::fmt::Debug {
     /// Where a symbolic link leads.
     ///
     /// # Errors
-    /// If it cannot be read, or is none.
+    /// If the link cannot be read, or is of another kind.
     fn link(&mut self, source: &mut dyn Source, file: FileId) -> Result<Vec<u8>, Error>;
 
     /// The extended attributes of a file, with their full names (`user.note`, `security.capability`, `system.posix_acl_access` as the

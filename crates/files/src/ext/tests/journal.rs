@@ -2,7 +2,9 @@
 
 use super::read_back::{Snapshot, assert_same};
 use super::*;
+use crate::Unread;
 use crate::ext::crc::crc32_be;
+use quietus_core::base::units::{Addr, Extent};
 use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
 
@@ -94,6 +96,26 @@ impl Guest {
     fn flip(&self, at: u64) {
         let byte = Image::new(&self.image).part(at, 1)[0];
         self.write_at(at, &[!byte]);
+    }
+}
+
+/// An image of which some blocks cannot be read.
+struct Forgotten {
+    image: Image,
+    blocks: Vec<u64>,
+}
+
+impl Source for Forgotten {
+    fn bytes(&self) -> u64 {
+        self.image.bytes()
+    }
+
+    fn read(&mut self, at: Extent<Addr>) -> Result<Vec<u8>, Unread> {
+        let is_forgotten = |block: &u64| Extent::new(block * BLOCK, BLOCK).overlaps(at);
+        match self.blocks.iter().find(|block| is_forgotten(block)) {
+            Some(block) => Err(Unread(format!("block {block} is forgotten"))),
+            None => self.image.read(at),
+        }
     }
 }
 
@@ -259,6 +281,30 @@ fn a_copy_with_a_wrong_checksum_leaves_the_older_one() {
         guest.flip(guest.log_at(5) + 700);
         assert_eq!(guest.start("one", 5), b"older");
     }
+}
+
+#[test]
+fn what_is_forgotten_in_a_log_is_an_error_of_the_file_that_needs_it() {
+    let guest = Guest::new(EXT4);
+    let [one, two] = ["one", "two"].map(|path| guest.place(path, 0));
+    guest.log(V3, &[guest.write(&[one], b"first"), guest.write(&[two], b"second")]);
+    let blocks = [2, 7].map(|n| guest.log_at(n) / BLOCK).to_vec();
+    let mut source = Forgotten { image: Image::new(&guest.image), blocks };
+    let mut volume = super::open(&mut source).unwrap();
+    let [one, two] = ["one", "two"].map(|path| file_at(&mut source, &mut *volume, path));
+    assert!(matches!(volume.read(&mut source, one, 0, 5), Err(Error::Unread(_))));
+    assert_eq!(volume.read(&mut source, two, 0, 6).unwrap(), b"second");
+}
+
+#[test]
+fn a_forgotten_block_of_a_folder_hides_only_its_own_entries() {
+    let guest = Guest::new(EXT4);
+    let block = guest.place("sub", 0);
+    let mut source = Forgotten { image: Image::new(&guest.image), blocks: vec![block] };
+    let mut volume = super::open(&mut source).unwrap();
+    let [one, sub] = ["one", "sub"].map(|path| file_at(&mut source, &mut *volume, path));
+    assert!(matches!(volume.find(&mut source, sub, b"three"), Err(Error::Unread(_))));
+    assert_eq!(volume.read(&mut source, one, 0, 100).unwrap(), guest.original("one", 100));
 }
 
 /// The first form of checksums: a CRC-32 of the transaction in its commit block.
