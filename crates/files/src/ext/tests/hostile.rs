@@ -4,12 +4,15 @@ use super::*;
 use crate::Unread;
 use quietus_core::base::units::{Addr, Extent};
 use std::collections::BTreeSet;
+use std::ops::Range;
 
 const EXT4: &str =
     "-b 1024 -I 256 -N 64 -J size=1 -O extents,has_journal,inline_data,ext_attr,64bit,large_dir,filetype";
 const EXT2: &str = "-b 1024 -I 128 -N 64 -O ext_attr,filetype";
 /// Most reads that one look at everything may take; a look at the sound images takes about a thousand.
-const READS_MAX: u64 = 60_000;
+const READS_MAX: u64 = 10_000;
+/// Content of all files, so that their bytes can be told from metadata.
+const CONTENT: u8 = 0xA5;
 
 /// An image in memory, whose reads are counted.
 struct Memory {
@@ -53,6 +56,9 @@ impl Sound {
         let islands: Vec<(u64, usize)> = (0..120).map(|n| (n * 4096, 10)).collect();
         tree.add("islands", &islands, 119 * 4096 + 10);
         (0..40).for_each(|n| tree.add(&format!("sub/{}{n}", "e".repeat(50)), &[], 0));
+        for (_, data) in tree.files.values_mut().flat_map(|file| &mut file.data) {
+            data.fill(CONTENT);
+        }
         tree.put(&files);
         mkfs(&image, "3M", options, Some(&files));
         let mut sound = Self { folder, bytes: Vec::new() };
@@ -86,6 +92,11 @@ impl Sound {
         let (block, offset) = place.trim().split_once(", offset 0x").unwrap();
         let offset = offset.split_whitespace().next().unwrap();
         block.parse::<usize>().unwrap() * 1024 + usize::from_str_radix(offset, 16).unwrap()
+    }
+
+    /// Bytes in a range that are neither content nor unused nor parts of bitmaps.
+    fn metadata(&self, range: Range<usize>) -> Vec<usize> {
+        range.filter(|at| ![0, 0xFF, CONTENT].contains(&self.bytes[*at])).collect()
     }
 
     /// The error of a question about `file`, where `bytes` stand at byte `at`.
@@ -146,11 +157,10 @@ fn look_at(source: &mut Memory, volume: &mut dyn Volume, file: FileId) {
     }
 }
 
-/// Changes one to four bytes at a time, in blocks that hold something.
+/// Changes one to four bytes of metadata at a time.
 fn mutate(options: &str, seed: u64) {
     let sound = Sound::new(options);
-    let filled: Vec<usize> = (0..sound.bytes.len()).filter(|at| sound.bytes[*at] != 0).collect();
-    mutate_at(&sound, &filled, seed);
+    mutate_at(&sound, &sound.metadata(0..sound.bytes.len() - 2), seed);
 }
 
 fn mutate_at(sound: &Sound, filled: &[usize], seed: u64) {
@@ -159,20 +169,14 @@ fn mutate_at(sound: &Sound, filled: &[usize], seed: u64) {
     let random = noise(seed, 3000 * 32);
     for trial in random.chunks_exact(32) {
         let word = |n: usize| usize::from_le_bytes(trial[n * 6..n * 6 + 8].try_into().unwrap());
-        let changed: Vec<usize> = (0..1 + word(4) % 4).map(|n| near(filled, word(n))).collect();
+        let changed: Vec<usize> =
+            (0..1 + word(4) % 4).map(|n| filled[word(n) / 8 % filled.len()] + word(n) % 3).collect();
         for at in &changed {
             source.bytes[*at] = trial[31 - at % 4];
         }
         let _ = look(&mut source);
         changed.iter().for_each(|at| source.bytes[*at] = sound.bytes[*at]);
     }
-}
-
-/// A byte of metadata rather than of content: most lie in the first 200 KiB, at or behind a byte that is not 0.
-fn near(filled: &[usize], random: usize) -> usize {
-    let metadata = filled.partition_point(|at| *at < 200 << 10);
-    let among = if random.is_multiple_of(8) || metadata == 0 { filled.len() } else { metadata };
-    filled[random / 8 % among] + random % 3
 }
 
 #[test]
@@ -190,8 +194,7 @@ fn changed_bytes_of_a_log_cause_no_panic() {
     for (log, seed) in [("jo", 3), ("jo -c -v 2", 4)] {
         let mut sound = Sound::with_log(EXT4, log);
         let first = sound.number("bmap <8> 0") * 1024;
-        let filled: Vec<usize> = (first..first + 8 * 1024).filter(|at| sound.bytes[*at] != 0).collect();
-        mutate_at(&sound, &filled, seed);
+        mutate_at(&sound, &sound.metadata(first..first + 8 * 1024), seed);
     }
 }
 
