@@ -96,7 +96,7 @@ impl Log {
     }
 }
 
-/// What a transaction changes, until its commit block says that it counts.
+/// Changes of a transaction, until its commit block says that they count.
 struct Transaction {
     copies: Vec<(FsBlock, Copy)>,
     /// Where the revoke blocks lie.

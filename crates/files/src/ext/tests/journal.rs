@@ -70,7 +70,7 @@ impl Guest {
         volume.read(&mut image, file, 0, len).unwrap()
     }
 
-    /// What the file holds without the log.
+    /// The start of a file, as it was put into the image.
     fn original(&self, path: &str, len: usize) -> Vec<u8> {
         std::fs::read(self.folder.path("files").join(path)).unwrap()[..len].to_vec()
     }
@@ -138,7 +138,7 @@ fn check_changes(options: &str, open: &str, commands: &str) {
     guest.check();
 }
 
-/// What the image says if nothing says that it needs its log.
+/// Everything that the image says without its log.
 fn snapshot_without_log(guest: &Guest) -> Snapshot {
     let copy = guest.folder.path("without");
     std::fs::copy(&guest.image, &copy).unwrap();
@@ -373,6 +373,18 @@ fn fast_commits_are_refused_and_their_absence_is_not() {
     assert_eq!(fast_commits(&[0; 12]).unwrap(), b"first");
     assert_eq!(fast_commits(&head(1)).unwrap(), b"first");
     assert!(matches!(fast_commits(&head(2)), Err(Error::Unsupported(what)) if what.contains("fast_commit")));
+}
+
+#[test]
+fn a_log_that_starts_among_fast_commits_is_named() {
+    let guest = Guest::new(LARGE_LOG);
+    let one = guest.place("one", 0);
+    guest.log(NO_CHECKSUMS, &[guest.write(&[one], b"first")]);
+    let incompat = Image::new(&guest.image).part(guest.log_at(0) + 0x28, 4)[3];
+    guest.write_at(guest.log_at(0) + 0x2B, &[incompat | 0x20]);
+    guest.write_at(guest.log_at(0) + 0x1C, &3840_u32.to_be_bytes());
+    let error = open(&mut Image::new(&guest.image)).unwrap_err();
+    assert!(matches!(&error, Error::Damaged(what) if what.contains("`s_start` is 3840")), "{error}");
 }
 
 #[test]
