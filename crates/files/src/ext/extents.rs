@@ -1,6 +1,7 @@
 //! A tree of extents: nodes of ranges, in the order of the file.
 //!
-//! 1. Each node lies one level below its parent, and its ranges within what the parent leaves to it, so that no node is visited twice.
+//! 1. Each node lies one level below its parent, and its ranges within what the parent leaves to it, so that a
+//!    node with entries is not visited twice.
 //! 2. Extents that are allocated and not written yet are holes.
 
 use crate::Error;

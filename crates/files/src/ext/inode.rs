@@ -149,9 +149,12 @@ impl Inode {
         at::<U16>(&self.bytes, GOOD_OLD_BYTES).map_or(0, |it| it.get().into())
     }
 
-    /// The space for extended attributes behind the fields.
+    /// The space for extended attributes behind the fields. Linux looks for no attributes where there are no fields.
     pub fn attribute_space(&self) -> &[u8] {
-        self.bytes.get(GOOD_OLD_BYTES + self.i_extra_isize()..).unwrap_or_default()
+        match self.i_extra_isize() {
+            0 => &[],
+            bytes => self.bytes.get(GOOD_OLD_BYTES + bytes..).unwrap_or_default(),
+        }
     }
 
     pub fn i_block(&self) -> &[u8] {

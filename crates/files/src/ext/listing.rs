@@ -11,7 +11,7 @@ use crate::{Entry, Error, FileId};
 /// Bytes ahead of the entries of an inline folder: the number of its parent.
 const INLINE_PARENT_BYTES: usize = 4;
 
-/// What is told of an entry: the disk, its inode and its name. `false` ends the listing.
+/// Receives the number of the inode and the name of each entry. `false` ends the listing.
 pub(super) type Found<'f> = dyn FnMut(&mut Disk, Ino, &[u8]) -> bool + 'f;
 
 /// Calls `found` for each entry, also behind a block that cannot be read.

@@ -7,6 +7,8 @@
 //! 2. A block that a transaction revokes has no copy of that transaction or an earlier one.
 //! 3. A copy with a wrong checksum does not count, and an older one does, as in Linux.
 //! 4. Each block of the log is looked at once. Positions are kept, not contents.
+//! 5. A block of the log's own that cannot be read ends the replay, as content that was forgotten there: no transaction that counts needs
+//!    it. A copy that cannot be read counts, so that the error belongs to the files that need it.
 
 use crate::ext::blocks::{count, pieces};
 use crate::ext::bytes::at;
@@ -94,7 +96,7 @@ impl Log {
     }
 }
 
-/// What a transaction changes, until its commit block says that it counts.
+/// Changes of a transaction, until its commit block says that they count.
 struct Transaction {
     copies: Vec<(FsBlock, Copy)>,
     /// Where the revoke blocks lie.
@@ -129,7 +131,8 @@ impl<'r, 'd> Replay<'r, 'd> {
     /// Looks at all transactions that count. Returns the number of the first one that does not.
     fn run(&mut self) -> Result<Tid, Error> {
         let mut tid = self.start.superblock.s_sequence;
-        while let Some((place, block)) = self.take()? {
+        while let Some(place) = self.take()? {
+            let Some(block) = readable(self.disk.in_place(place))? else { break };
             let record = self.start.superblock.records.read(&block);
             let Some(Record { kind, .. }) = record.filter(|it| it.tid == tid) else { break };
             match kind {
@@ -145,23 +148,25 @@ impl<'r, 'd> Replay<'r, 'd> {
         Ok(tid)
     }
 
-    /// The next block of the log, behind the last one the first one; `None` if all were looked at.
-    fn take(&mut self) -> Result<Option<(FsBlock, Vec<u8>)>, Error> {
+    /// The place of the next block of the log, behind the last one the first one; `None` if all were looked at.
+    fn take(&mut self) -> Result<Option<FsBlock>, Error> {
         let Some(left) = self.left.checked_sub(1) else { return Ok(None) };
         let place = self.log.place(self.next)?;
         let log = &self.start.superblock.log;
         self.left = left;
         self.next = if self.next + 1 < log.end { self.next + 1 } else { log.start };
-        Ok(Some((place, self.disk.in_place(place)?)))
+        Ok(Some(place))
     }
 
     /// Takes note of the copies that follow the descriptor `block`.
     fn descriptor(&mut self, tid: Tid, block: &[u8], tags: &[Tag]) -> Result<(), Error> {
         self.sum(block);
         for tag in tags {
-            let Some((place, copy)) = self.take()? else { break };
-            self.sum(&copy);
-            if self.start.superblock.records.restored(tid, tag, &copy).is_some() {
+            let Some(place) = self.take()? else { break };
+            let copy = readable(self.disk.in_place(place))?;
+            self.sum(copy.as_deref().unwrap_or_default());
+            let records = self.start.superblock.records;
+            if copy.is_none_or(|copy| records.restored(tid, tag, &copy).is_some()) {
                 let copy = Copy { block: place, is_escaped: tag.is_escaped };
                 self.transaction.copies.push((FsBlock(tag.block), copy));
             }
@@ -195,6 +200,15 @@ impl<'r, 'd> Replay<'r, 'd> {
             }
         }
         Ok(())
+    }
+}
+
+/// The content of a block; `None` if the source does not have it.
+fn readable(content: Result<Vec<u8>, Error>) -> Result<Option<Vec<u8>>, Error> {
+    match content {
+        Ok(content) => Ok(Some(content)),
+        Err(Error::Unread(_)) => Ok(None),
+        Err(error) => Err(error),
     }
 }
 

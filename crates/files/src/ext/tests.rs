@@ -9,6 +9,8 @@ mod attributes;
 mod hostile;
 mod journal;
 mod layouts;
+mod memory;
 mod programs;
 mod read_back;
 mod tree;
+mod wide;

@@ -1,4 +1,4 @@
-//! A walk along the pointers of a file: what it may visit, and whom it tells what it finds.
+//! A walk along the pointers of a file: the limits of what may be visited, and the pieces that come out.
 //!
 //! 1. A file has each of its blocks once. A walk that meets more blocks than the file system has ends with an error, so that
 //!    loops of pointers end.
@@ -9,7 +9,7 @@ use crate::ext::disk::Disk;
 use crate::ext::units::{FileBlock, FsBlock, Ino, Piece};
 use std::ops::Range;
 
-/// What is told of a piece. `false` ends the walk.
+/// Receives the pieces of a file. `false` ends the walk.
 pub(super) type Found<'f> = dyn FnMut(&mut Disk, Piece) -> Result<bool, Error> + 'f;
 
 pub(super) struct Walk<'w, 'd, 'f> {

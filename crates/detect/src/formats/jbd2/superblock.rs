@@ -123,7 +123,7 @@ impl Superblock {
     }
 }
 
-/// What a replay needs to know of a journal's superblock.
+/// The fields of a journal's superblock that a replay needs.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ReplayStart {
     /// The superblock. Its log ends ahead of the fast commits.

@@ -66,6 +66,17 @@ fn blocks_of_a_huge_file_are_blocks_of_the_file_system() {
 }
 
 #[test]
+fn space_that_is_not_written_is_a_hole() {
+    let folder = Folder::new();
+    let (mut source, mut volume) = made(&folder, EXT4, "fallocate file 2 9\nsif file size 10240");
+    let file = file_at(&mut source, &mut *volume, "file");
+    let runs = read_back::runs(&mut source, &mut *volume, file);
+    assert_eq!(runs.iter().map(|run| (run.at, run.bytes)).collect::<Vec<_>>(), [(0, 2048)]);
+    assert!(volume.attributes(&mut source, file).unwrap().allocated_bytes >= 10_240);
+    assert_eq!(volume.read(&mut source, file, 2048, 9000).unwrap(), [0; 8192]);
+}
+
+#[test]
 fn devices_pipes_and_hard_links_are_told_apart() {
     let folder = Folder::new();
     let commands = "mknod tty c 4 64\nmknod disk b 1 1\nsif disk block[0] 0\nsif disk block[1] 0x11112c70\n\
@@ -185,4 +196,18 @@ fn access_lists_have_the_form_that_a_program_sees() {
 fn values_in_inodes_are_read() {
     let options = "-b 4096 -I 256 -O extents,ext_attr,ea_inode,metadata_csum";
     check_extended(options, vec![("user.large", noise(4, 4096)), ("user.small", noise(5, 10))]);
+}
+
+#[test]
+fn each_field_of_an_access_list_that_lies_is_named() {
+    for (list, expected) in [
+        (&[2, 0, 0, 0][..], "a_version 2"),
+        (&[], "a_version 0"),
+        (&[1, 0, 0, 0, 3, 0, 7, 0], "e_tag 0x3"),
+        (&[1, 0, 0, 0, 1, 0, 7], "an entry is cut off"),
+        (&[1, 0, 0, 0, 2, 0, 7, 0, 1, 0], "e_id is cut off"),
+    ] {
+        let error = acl::converted(Ino(12), list).unwrap_err().to_string();
+        assert!(error.starts_with("damaged: inode 12: ") && error.contains(expected), "{expected}: {error}");
+    }
 }

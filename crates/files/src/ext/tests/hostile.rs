@@ -1,108 +1,8 @@
 //! Images that lie: each answer is an error or content, after a bounded number of reads.
 
+use super::memory::{EXT2, EXT4, Memory, Sound};
 use super::*;
-use crate::Unread;
-use quietus_core::base::units::{Addr, Extent};
 use std::collections::BTreeSet;
-
-const EXT4: &str =
-    "-b 1024 -I 256 -N 64 -J size=1 -O extents,has_journal,inline_data,ext_attr,64bit,large_dir,filetype";
-const EXT2: &str = "-b 1024 -I 128 -N 64 -O ext_attr,filetype";
-/// Most reads that one look at everything may take; a look at the sound images takes about a thousand.
-const READS_MAX: u64 = 60_000;
-
-/// An image in memory, whose reads are counted.
-struct Memory {
-    bytes: Vec<u8>,
-    reads: u64,
-}
-
-impl Source for Memory {
-    fn bytes(&self) -> u64 {
-        self.bytes.len() as u64
-    }
-
-    fn read(&mut self, at: Extent<Addr>) -> Result<Vec<u8>, Unread> {
-        self.reads += 1;
-        assert!(self.reads < READS_MAX, "a look at everything takes more than {READS_MAX} reads");
-        Ok(self.bytes[at.start.0 as usize..at.end() as usize].to_vec())
-    }
-}
-
-/// A small image with every form of a file, and a log that is needed if it has a journal.
-struct Sound {
-    folder: Folder,
-    bytes: Vec<u8>,
-}
-
-impl Sound {
-    fn new(options: &str) -> Self {
-        Self::with_log(options, "jo -c -v 3")
-    }
-
-    /// `log` opens the journal in debugfs.
-    fn with_log(options: &str, log: &str) -> Self {
-        let folder = Folder::new();
-        let (files, image) = (folder.path("files"), folder.path("image"));
-        let mut tree = Tree::default();
-        tree.folders.push("sub".into());
-        tree.links = [("short", 20), ("long", 300)].map(|(name, len)| (name.into(), "t".repeat(len))).into();
-        for (name, len) in [("inline", 100), ("file", 3000), ("large", 500_000)] {
-            tree.add(name, &[(0, len)], len as u64);
-        }
-        let islands: Vec<(u64, usize)> = (0..120).map(|n| (n * 4096, 10)).collect();
-        tree.add("islands", &islands, 119 * 4096 + 10);
-        (0..40).for_each(|n| tree.add(&format!("sub/{}{n}", "e".repeat(50)), &[], 0));
-        tree.put(&files);
-        mkfs(&image, "3M", options, Some(&files));
-        let mut sound = Self { folder, bytes: Vec::new() };
-        sound.debugfs("ea_set file user.note value\nea_set large security.long NOISE\nmknod pipe p");
-        if options.contains("has_journal") {
-            let content = sound.folder.path("content");
-            let file = sound.number("bmap file 0");
-            std::fs::write(&content, &sound.bytes[file * 1024..][..1024]).unwrap();
-            let write = format!("jw -b {file} {}", content.display());
-            sound.debugfs(&format!("{log}\n{write}\njw -r {}\n{write}\njc", file + 1));
-        }
-        sound
-    }
-
-    fn debugfs(&mut self, commands: &str) -> String {
-        let image = self.folder.path("image");
-        let text = debugfs(&self.folder, &image, commands);
-        self.bytes = std::fs::read(&image).unwrap();
-        text
-    }
-
-    fn number(&mut self, command: &str) -> usize {
-        let text = self.debugfs(command);
-        text.lines().find_map(|line| line.trim().parse().ok()).unwrap_or_else(|| panic!("{command}: {text}"))
-    }
-
-    /// The byte at which the inode of a file begins.
-    fn inode_at(&mut self, file: &str) -> usize {
-        let text = self.debugfs(&format!("imap {file}"));
-        let (_, place) = text.split_once("located at block ").unwrap();
-        let (block, offset) = place.trim().split_once(", offset 0x").unwrap();
-        let offset = offset.split_whitespace().next().unwrap();
-        block.parse::<usize>().unwrap() * 1024 + usize::from_str_radix(offset, 16).unwrap()
-    }
-
-    /// The error of a question about `file`, where `bytes` stand at byte `at`.
-    fn error<T: std::fmt::Debug>(
-        &self,
-        at: usize,
-        bytes: &[u8],
-        file: &str,
-        ask: impl FnOnce(&mut dyn Volume, &mut dyn Source, FileId) -> Result<T, Error>,
-    ) -> String {
-        let mut source = Memory { bytes: self.bytes.clone(), reads: 0 };
-        source.bytes[at..at + bytes.len()].copy_from_slice(bytes);
-        let mut volume = open(&mut source).unwrap();
-        let file = if file == "/" { volume.root() } else { file_at(&mut source, &mut *volume, file) };
-        ask(&mut *volume, &mut source, file).unwrap_err().to_string()
-    }
-}
 
 /// Asks everything of every file that can be reached. Errors are answers, too.
 fn look(source: &mut Memory) -> Result<(), Error> {
@@ -146,11 +46,10 @@ fn look_at(source: &mut Memory, volume: &mut dyn Volume, file: FileId) {
     }
 }
 
-/// Changes one to four bytes at a time, in blocks that hold something.
+/// Changes one to four bytes of metadata at a time.
 fn mutate(options: &str, seed: u64) {
     let sound = Sound::new(options);
-    let filled: Vec<usize> = (0..sound.bytes.len()).filter(|at| sound.bytes[*at] != 0).collect();
-    mutate_at(&sound, &filled, seed);
+    mutate_at(&sound, &sound.metadata(0..sound.bytes.len() - 2), seed);
 }
 
 fn mutate_at(sound: &Sound, filled: &[usize], seed: u64) {
@@ -159,20 +58,14 @@ fn mutate_at(sound: &Sound, filled: &[usize], seed: u64) {
     let random = noise(seed, 3000 * 32);
     for trial in random.chunks_exact(32) {
         let word = |n: usize| usize::from_le_bytes(trial[n * 6..n * 6 + 8].try_into().unwrap());
-        let changed: Vec<usize> = (0..1 + word(4) % 4).map(|n| near(filled, word(n))).collect();
+        let changed: Vec<usize> =
+            (0..1 + word(4) % 4).map(|n| filled[word(n) / 8 % filled.len()] + word(n) % 3).collect();
         for at in &changed {
             source.bytes[*at] = trial[31 - at % 4];
         }
         let _ = look(&mut source);
         changed.iter().for_each(|at| source.bytes[*at] = sound.bytes[*at]);
     }
-}
-
-/// A byte of metadata rather than of content: most lie in the first 200 KiB, at or behind a byte that is not 0.
-fn near(filled: &[usize], random: usize) -> usize {
-    let metadata = filled.partition_point(|at| *at < 200 << 10);
-    let among = if random.is_multiple_of(8) || metadata == 0 { filled.len() } else { metadata };
-    filled[random / 8 % among] + random % 3
 }
 
 #[test]
@@ -190,8 +83,7 @@ fn changed_bytes_of_a_log_cause_no_panic() {
     for (log, seed) in [("jo", 3), ("jo -c -v 2", 4)] {
         let mut sound = Sound::with_log(EXT4, log);
         let first = sound.number("bmap <8> 0") * 1024;
-        let filled: Vec<usize> = (first..first + 8 * 1024).filter(|at| sound.bytes[*at] != 0).collect();
-        mutate_at(&sound, &filled, seed);
+        mutate_at(&sound, &sound.metadata(first..first + 8 * 1024), seed);
     }
 }
 

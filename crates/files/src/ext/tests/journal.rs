@@ -2,7 +2,9 @@
 
 use super::read_back::{Snapshot, assert_same};
 use super::*;
+use crate::Unread;
 use crate::ext::crc::crc32_be;
+use quietus_core::base::units::{Addr, Extent};
 use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
 
@@ -68,7 +70,7 @@ impl Guest {
         volume.read(&mut image, file, 0, len).unwrap()
     }
 
-    /// What the file holds without the log.
+    /// The start of a file, as it was put into the image.
     fn original(&self, path: &str, len: usize) -> Vec<u8> {
         std::fs::read(self.folder.path("files").join(path)).unwrap()[..len].to_vec()
     }
@@ -97,6 +99,26 @@ impl Guest {
     }
 }
 
+/// An image of which some blocks cannot be read.
+struct Forgotten {
+    image: Image,
+    blocks: Vec<u64>,
+}
+
+impl Source for Forgotten {
+    fn bytes(&self) -> u64 {
+        self.image.bytes()
+    }
+
+    fn read(&mut self, at: Extent<Addr>) -> Result<Vec<u8>, Unread> {
+        let is_forgotten = |block: &u64| Extent::new(block * BLOCK, BLOCK).overlaps(at);
+        match self.blocks.iter().find(|block| is_forgotten(block)) {
+            Some(block) => Err(Unread(format!("block {block} is forgotten"))),
+            None => self.image.read(at),
+        }
+    }
+}
+
 /// Puts all changes of `commands` into the log instead of their places.
 fn check_changes(options: &str, open: &str, commands: &str) {
     let guest = Guest::new(options);
@@ -116,7 +138,7 @@ fn check_changes(options: &str, open: &str, commands: &str) {
     guest.check();
 }
 
-/// What the image says if nothing says that it needs its log.
+/// Everything that the image says without its log.
 fn snapshot_without_log(guest: &Guest) -> Snapshot {
     let copy = guest.folder.path("without");
     std::fs::copy(&guest.image, &copy).unwrap();
@@ -261,6 +283,30 @@ fn a_copy_with_a_wrong_checksum_leaves_the_older_one() {
     }
 }
 
+#[test]
+fn what_is_forgotten_in_a_log_is_an_error_of_the_file_that_needs_it() {
+    let guest = Guest::new(EXT4);
+    let [one, two] = ["one", "two"].map(|path| guest.place(path, 0));
+    guest.log(V3, &[guest.write(&[one], b"first"), guest.write(&[two], b"second")]);
+    let blocks = [2, 7].map(|n| guest.log_at(n) / BLOCK).to_vec();
+    let mut source = Forgotten { image: Image::new(&guest.image), blocks };
+    let mut volume = super::open(&mut source).unwrap();
+    let [one, two] = ["one", "two"].map(|path| file_at(&mut source, &mut *volume, path));
+    assert!(matches!(volume.read(&mut source, one, 0, 5), Err(Error::Unread(_))));
+    assert_eq!(volume.read(&mut source, two, 0, 6).unwrap(), b"second");
+}
+
+#[test]
+fn a_forgotten_block_of_a_folder_hides_only_its_own_entries() {
+    let guest = Guest::new(EXT4);
+    let block = guest.place("sub", 0);
+    let mut source = Forgotten { image: Image::new(&guest.image), blocks: vec![block] };
+    let mut volume = super::open(&mut source).unwrap();
+    let [one, sub] = ["one", "sub"].map(|path| file_at(&mut source, &mut *volume, path));
+    assert!(matches!(volume.find(&mut source, sub, b"three"), Err(Error::Unread(_))));
+    assert_eq!(volume.read(&mut source, one, 0, 100).unwrap(), guest.original("one", 100));
+}
+
 /// The first form of checksums: a CRC-32 of the transaction in its commit block.
 #[test]
 fn a_transaction_with_a_wrong_crc_does_not_count() {
@@ -327,6 +373,18 @@ fn fast_commits_are_refused_and_their_absence_is_not() {
     assert_eq!(fast_commits(&[0; 12]).unwrap(), b"first");
     assert_eq!(fast_commits(&head(1)).unwrap(), b"first");
     assert!(matches!(fast_commits(&head(2)), Err(Error::Unsupported(what)) if what.contains("fast_commit")));
+}
+
+#[test]
+fn a_log_that_starts_among_fast_commits_is_named() {
+    let guest = Guest::new(LARGE_LOG);
+    let one = guest.place("one", 0);
+    guest.log(NO_CHECKSUMS, &[guest.write(&[one], b"first")]);
+    let incompat = Image::new(&guest.image).part(guest.log_at(0) + 0x28, 4)[3];
+    guest.write_at(guest.log_at(0) + 0x2B, &[incompat | 0x20]);
+    guest.write_at(guest.log_at(0) + 0x1C, &3840_u32.to_be_bytes());
+    let error = open(&mut Image::new(&guest.image)).unwrap_err();
+    assert!(matches!(&error, Error::Damaged(what) if what.contains("`s_start` is 3840")), "{error}");
 }
 
 #[test]
