@@ -1,7 +1,7 @@
 //! The files of a state that a pattern is of.
 
 use super::history::epochs;
-use super::{Disk, Error, Look, Target};
+use super::{Disk, Error, Look, Target, time_text};
 use crate::base::path_text::PathText;
 use crate::disk::Step;
 use quietus_files::{Attributes, Entry, FileId, Kind};
@@ -47,12 +47,15 @@ pub struct FoundFile {
     pub kind: &'static str,
     /// Its size in bytes.
     pub bytes: u64,
-    /// Its owner and group, where the file system has them.
-    pub owner: Option<(u32, u32)>,
+    /// The number of its owner, where the file system has owners.
+    pub user: Option<u32>,
+    /// The number of its group.
+    pub group: Option<u32>,
     /// Its permission bits, where the file system has them.
     pub mode: Option<u32>,
-    /// When its content changed last, in seconds since 1970.
-    pub modified: Option<i64>,
+    /// When its content changed last.
+    #[schemars(extend("format" = "date-time"))]
+    pub modified: Option<String>,
 }
 
 /// A search under way.
@@ -103,7 +106,7 @@ pub fn find_in_all(
     let states = epochs(disk)?.into_iter().map(|it| Some(it.epoch)).chain([None]);
     for epoch in states {
         let mut note = |it: FoundFile| {
-            let key = (it.path.to_string(), it.file, it.bytes, it.modified);
+            let key = (it.path.to_string(), it.file, it.bytes, it.modified.clone());
             all.entry(key).and_modify(|known| known.to = it.to).or_insert(it);
         };
         match find_at(disk, target, epoch, wanted, &mut note, step) {
@@ -203,9 +206,10 @@ impl Task<'_> {
             file: file.number,
             kind,
             bytes: attributes.bytes,
-            owner: attributes.owner,
+            user: attributes.owner.map(|(user, _)| user),
+            group: attributes.owner.map(|(_, group)| group),
             mode: attributes.mode,
-            modified: attributes.modified.map(|time| time.seconds),
+            modified: attributes.modified.map(time_text),
         }
     }
 }

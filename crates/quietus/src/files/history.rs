@@ -3,12 +3,13 @@
 //! An epoch is looked at only if it differs from the one before in a block that the look before it read, or in the content of the file.
 //! Else the file is as it was.
 
-use super::{Disk, Error, Look, Seen, Target};
+use super::{Disk, Error, Look, Seen, Target, time_text};
+use crate::base::rfc3339;
 use crate::disk::Step;
 use crate::front::control::{Call, Diff, VersionLine, Versions};
 use quietus_core::base::extents::ExtentMap;
 use quietus_core::base::units::{Addr, Extent};
-use quietus_files::{Attributes, FileId, Time};
+use quietus_files::{Attributes, FileId};
 use schemars::JsonSchema;
 use serde::Serialize;
 use std::rc::Rc;
@@ -31,8 +32,9 @@ pub struct FileVersion {
     pub version: usize,
     /// The first epoch that shows it; `None` if only the current state does.
     pub from: Option<u64>,
-    /// When that closed, in milliseconds since 1970; 0 if that is not known.
-    pub closed_ms: u64,
+    /// When that closed; `None` if that is not known.
+    #[schemars(extend("format" = "date-time"))]
+    pub closed: Option<String>,
     /// The last epoch that shows it; `None` if the current state does, too.
     pub to: Option<u64>,
     /// The number of its inode or record.
@@ -43,8 +45,9 @@ pub struct FileVersion {
     pub changed_bytes: u64,
     /// How many names it has, where the file system counts them.
     pub links: Option<u32>,
-    /// When its content changed last, in seconds since 1970.
-    pub modified: Option<i64>,
+    /// When its content changed last.
+    #[schemars(extend("format" = "date-time"))]
+    pub modified: Option<String>,
 }
 
 /// An epoch that cannot be read.
@@ -115,7 +118,32 @@ pub fn history(disk: &Rc<Disk>, target: &Target, step: Step<'_>) -> Result<FileH
         };
         if let Some(shown) = &shown {
             let before = last.as_ref().and_then(|it| it.shown.as_ref());
-            note(&mut found, (epoch, line.map_or(0, |it| it.closed_ms)), shown, before, changed.as_ref());
+            let rewritten = changed.as_ref().map(|changed| parts(&shown.runs, changed));
+            let is_same = match (before, &rewritten, last.as_ref().and_then(|it| it.epoch)) {
+                (Some(before), Some(rewritten), Some(from)) if before.is(shown) => {
+                    disk.is_same(rewritten, from, epoch)?
+                }
+                _ => false,
+            };
+            if is_same {
+                found.last_mut().expect("what was shown has its version").to = epoch;
+            } else {
+                let goes_on = before.is_some_and(|it| it.file == shown.file);
+                let size = shown.attributes.bytes;
+                let rewritten =
+                    rewritten.filter(|_| goes_on).map(|parts| parts.iter().map(|it| it.len).sum());
+                found.push(FileVersion {
+                    version: found.len() + 1,
+                    from: epoch,
+                    closed: line.map(|it| it.closed_ms).filter(|ms| *ms > 0).map(rfc3339::text),
+                    to: epoch,
+                    file: shown.file.number,
+                    bytes: size,
+                    changed_bytes: rewritten.map_or(size, |bytes: u64| bytes.min(size)),
+                    links: shown.attributes.links,
+                    modified: shown.attributes.modified.map(time_text),
+                });
+            }
         }
         last = Some(Last { epoch, seen, shown });
     }
@@ -170,37 +198,7 @@ fn look(disk: &Rc<Disk>, target: &Target, epoch: Option<u64>) -> Result<(Seen, O
     Ok((look.seen, shown))
 }
 
-/// Notes what the state `epoch`, which closed at `closed_ms`, shows.
-fn note(
-    found: &mut Vec<FileVersion>,
-    (epoch, closed_ms): (Option<u64>, u64),
-    shown: &Shown,
-    before: Option<&Shown>,
-    changed: Option<&ExtentMap<Addr, ()>>,
-) {
-    let rewritten = changed.map(|changed| overlap(&shown.runs, changed));
-    let is_same = before.is_some_and(|it| it.is(shown)) && rewritten == Some(0);
-    if let Some(last) = found.last_mut().filter(|_| is_same) {
-        last.to = epoch;
-        return;
-    }
-    let goes_on = before.is_some_and(|it| it.file == shown.file);
-    let size = shown.attributes.bytes;
-    let changed_bytes = rewritten.filter(|_| goes_on).map_or(size, |bytes| bytes.min(size));
-    found.push(FileVersion {
-        version: found.len() + 1,
-        from: epoch,
-        closed_ms,
-        to: epoch,
-        file: shown.file.number,
-        bytes: size,
-        changed_bytes,
-        links: shown.attributes.links,
-        modified: shown.attributes.modified.map(|Time { seconds, .. }| seconds),
-    });
-}
-
-/// Bytes that both have.
-fn overlap(runs: &ExtentMap<Addr, ()>, changed: &ExtentMap<Addr, ()>) -> u64 {
-    runs.iter().flat_map(|(run, ())| changed.within(run)).map(|(part, ()): (Extent<Addr>, _)| part.len).sum()
+/// The parts of `runs` that have changed.
+fn parts(runs: &ExtentMap<Addr, ()>, changed: &ExtentMap<Addr, ()>) -> Vec<Extent<Addr>> {
+    runs.iter().flat_map(|(run, ())| changed.within(run)).map(|(part, ())| part).collect()
 }

@@ -21,16 +21,23 @@ pub use restore::{BroughtBack, bring_back};
 pub use state::{Disk, Seen, State};
 pub use target::Target;
 
+use crate::base::rfc3339;
 use crate::front::control::Refused;
 use quietus_core::base::extents::ExtentMap;
 use quietus_core::base::units::{Addr, Extent};
-use quietus_files::{Attributes, Entry, FileId, Kind, Run};
+use quietus_files::{Attributes, Entry, FileId, Kind, Run, Time};
 use std::io::Write;
 
 /// Bytes of a file that are read at once.
 const PIECE_BYTES: usize = 8 << 20;
 /// Most entries of a folder that are listed.
 const ENTRIES_MAX: usize = 4 << 20;
+
+/// The text of a time.
+fn time_text(time: Time) -> String {
+    let ns = time.seconds.saturating_mul(1_000_000_000).saturating_add(i64::from(time.nanoseconds));
+    rfc3339::text_ns(ns)
+}
 
 /// Why files cannot be read.
 #[derive(Debug, thiserror::Error)]

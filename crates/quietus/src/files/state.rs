@@ -20,6 +20,8 @@ const CHUNK_BYTES: u64 = 32 << 10;
 const CHUNKS_MAX: usize = 1024;
 /// Most bytes that are asked for at once.
 const ASK_BYTES_MAX: u64 = 8 << 20;
+/// Most bytes of a file that two states are compared in.
+const COMPARE_BYTES_MAX: u64 = 64 << 20;
 
 /// A disk whose states are read.
 pub struct Disk {
@@ -46,6 +48,20 @@ impl Disk {
     pub fn keeps_epochs(&self) -> Result<bool, Refused> {
         let status: StatusAnswer = self.ask(&Call::Status)?;
         Ok(status.epochs.is_some())
+    }
+
+    /// Whether two states have the same bytes in `parts`. Of many bytes that is not asked: they count as changed.
+    pub fn is_same(&self, parts: &[Extent<Addr>], one: u64, other: Option<u64>) -> Result<bool, Refused> {
+        if parts.iter().map(|part| part.len).sum::<u64>() > COMPARE_BYTES_MAX {
+            return Ok(false);
+        }
+        for part in parts.iter().flat_map(|part| part.pieces(ASK_BYTES_MAX)) {
+            let read = |epoch: Option<u64>| self.read(epoch.map(|it| it.to_string()), Some(part));
+            if read(Some(one))?.1 != read(other)?.1 {
+                return Ok(false);
+            }
+        }
+        Ok(true)
     }
 
     fn read(

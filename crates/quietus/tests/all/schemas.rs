@@ -2,6 +2,7 @@
 
 mod closed;
 
+use crate::nbd::watched::ext2::tool;
 use crate::program::{Server, private, quietus};
 use jsonschema::Validator;
 use quietus::cli::output;
@@ -222,6 +223,7 @@ fn every_report_about_disks_is_as_its_schema_says() {
     let at = |name: &str| seen.dir.path().join(name);
     std::fs::write(at("image"), vec![7; 1 << 20]).expect("an image");
     std::fs::write(at("golden"), vec![7; 1 << 20]).expect("an image");
+    tool("mke2fs", &["-q", "-F", at("guest").to_str().expect("text"), "1M"]);
     for key in ["key", "new"] {
         private(&at(key), &[key.as_bytes()[0]; 32]);
     }
@@ -255,6 +257,10 @@ fn every_report_about_disks_is_as_its_schema_says() {
         "create box --size 1M --medium nand:chip,chip=slc-2k,blocks=160",
         "wear box",
         "prove box",
+        "create files --adopt guest",
+        "find files lost+found",
+        "history files:/lost+found",
+        "restore files:/lost+found --into back",
     ] {
         seen.run(line);
     }

@@ -1,7 +1,6 @@
 //! Reports about files in the states of a disk.
 
 use super::{Report, bytes};
-use crate::base::rfc3339;
 use crate::files::{BroughtBack, FileHistory, FileVersion, Found, FoundFile};
 use std::fmt::{self, Write};
 
@@ -43,7 +42,7 @@ impl Report {
                 (Some(from), Some(to)) if from == to => from.to_string(),
                 (Some(from), Some(to)) => format!("{from} to {to}"),
             };
-            let modified = it.modified.map_or_else(String::new, time);
+            let modified = it.modified.as_deref().map_or("", seconds);
             write!(out, "{epochs:>12}  {:>12}  {modified:<20}  {}", it.bytes, it.path)
         });
     }
@@ -65,16 +64,16 @@ fn refused(out: &mut String, some: &[String], count: u64) -> fmt::Result {
     }
 }
 
-/// A time in seconds since 1970, in words.
-fn time(seconds: i64) -> String {
-    u64::try_from(seconds).map_or_else(|_| "before 1970".into(), |it| rfc3339::text(it.saturating_mul(1000)))
+/// The text of a time without parts of its second.
+fn seconds(time: &str) -> &str {
+    time.split_once('.').map_or(time, |(seconds, _)| seconds)
 }
 
 fn version(out: &mut String, it: &FileVersion) -> fmt::Result {
-    let from = match (it.from, it.closed_ms) {
+    let from = match (it.from, &it.closed) {
         (None, _) => "now".into(),
-        (Some(from), 0) => format!("({from})"),
-        (Some(from), ms) => format!("{} ({from})", rfc3339::text(ms)),
+        (Some(from), None) => format!("({from})"),
+        (Some(from), Some(closed)) => format!("{} ({from})", seconds(closed)),
     };
     let to = match (it.from, it.to) {
         (None, _) => String::new(),
