@@ -151,7 +151,7 @@ pub fn history(disk: &Rc<Disk>, target: &Target, step: Step<'_>) -> Result<FileH
     Ok(FileHistory { history: target.to_string(), versions: found, unreadable })
 }
 
-/// All kept epochs, in order; none if the disk keeps no past.
+/// All kept epochs, in order. A disk that keeps no past has an empty list.
 pub(super) fn epochs(disk: &Disk) -> Result<Vec<VersionLine>, Error> {
     let (mut all, mut from) = (Vec::new(), 0);
     if !disk.keeps_epochs()? {

@@ -25,7 +25,7 @@ use crate::base::rfc3339;
 use crate::front::control::Refused;
 use quietus_core::base::extents::ExtentMap;
 use quietus_core::base::units::{Addr, Extent};
-use quietus_files::{Attributes, Entry, FileId, Kind, Run, Time};
+use quietus_files::{Attributes, Entry, ExtendedAttribute, FileId, Kind, Run, Time};
 use std::io::Write;
 
 /// Bytes of a file that are read at once.
@@ -188,7 +188,7 @@ impl Look {
     }
 
     /// The extended attributes of a file.
-    pub fn extended(&mut self, file: FileId) -> Result<Vec<(Vec<u8>, Vec<u8>)>, Error> {
+    pub fn extended(&mut self, file: FileId) -> Result<Vec<ExtendedAttribute>, Error> {
         let failed = self.failed("");
         self.opened.extended(file).map_err(failed)
     }

@@ -171,6 +171,9 @@ impl Task<'_, '_> {
             let is_new = make_folder(here, &entry.name).map_err(|error| error.to_string())?;
             return Ok(Made::Folder { is_new, metadata: metadata? });
         }
+        if rustix::fs::statat(here, &entry.name[..], AtFlags::SYMLINK_NOFOLLOW).is_ok() {
+            return Err("exists already, and is left as it is".into());
+        }
         if self.link(here, entry)? {
             return Ok(Made::Other);
         }
