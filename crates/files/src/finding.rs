@@ -119,7 +119,7 @@ impl<S: DerefMut<Target: Source>> Source for Part<S> {
 /// Finds the file system of `source`: that of partition number `partition` if it is given, or of the whole disk if that is [`WHOLE`].
 ///
 /// # Errors
-/// [`Error::Unknown`] if there is none that is read, or more than one and no choice: the text says what there is. [`Error::Missing`] if there
+/// [`Error::Unknown`] if there is none that is read, [`Error::Several`] if there is more than one and no choice: the text says what there is. [`Error::Missing`] if there
 /// is no such partition. [`Error::Damaged`] if it, or the partition table, contradicts itself.
 pub fn open(mut source: Box<dyn Source>, partition: Option<u32>) -> Result<Found, Error> {
     let place = Extent::new(0, source.bytes());
@@ -175,7 +175,7 @@ fn only(source: &mut dyn Source, disk: &Partition, table: &Table) -> Result<Open
     }
     match found.pop() {
         Some(opened) if found.is_empty() => Ok(opened),
-        Some(_) => Err(Error::Unknown(format!("several partitions have a file system: choose one{list}"))),
+        Some(_) => Err(Error::Several(format!("several partitions have a file system{list}"))),
         None => Err(check(table)
             .err()
             .unwrap_or_else(|| Error::Unknown(format!("no partition has a file system that is read{list}")))),

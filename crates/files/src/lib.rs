@@ -64,6 +64,9 @@ pub enum Error {
     /// There is no file system that is understood. The text says what there is.
     #[error("{0}")]
     Unknown(String),
+    /// There are several file systems that are understood, and no choice. The text lists them.
+    #[error("{0}")]
+    Several(String),
     /// The file system has no such file. The text says which.
     #[error("no {0}")]
     Missing(String),

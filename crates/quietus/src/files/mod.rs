@@ -6,15 +6,17 @@
 //! | how people say which file they mean | `target` |
 //! | where the bytes of a state come from | `state` |
 //! | the versions of one file | `history` |
-//! | the files that a pattern is of | `find` |
+//! | the files that a pattern is of; those that differ between two states | `find`, `differences` |
 //! | files as files of this host again | `restore` |
 
+mod differences;
 mod find;
 mod history;
 mod restore;
 mod state;
 mod target;
 
+pub use differences::{FileChange, FileDifference, FilesCompared, differences};
 pub use find::{Found, FoundFile, Wanted, find, find_in_all};
 pub use history::{FileHistory, FileVersion, Unreadable, history};
 pub use restore::{BroughtBack, bring_back};
@@ -56,6 +58,20 @@ pub enum Error {
     Interrupted,
 }
 
+impl Error {
+    /// Why the file system of `target` cannot be opened, and what to do.
+    fn of_open(target: &Target, error: quietus_files::Error) -> Self {
+        let name = target.to_string();
+        match error {
+            quietus_files::Error::Several(what) => {
+                let disk = target.disk.display();
+                Self::Refused(format!("{name}: {what}; name one, as in {disk}:1:/PATH").into())
+            }
+            error => Self::Files(name, error),
+        }
+    }
+}
+
 impl From<Refused> for Error {
     fn from(refused: Refused) -> Self {
         Self::Refused(refused)
@@ -79,7 +95,7 @@ impl Look {
         let (seen, epoch) = (state.seen(), state.epoch);
         let name = target.to_string();
         let opened = quietus_files::open(Box::new(state), target.partition);
-        let opened = opened.map_err(|error| Error::Files(name.clone(), error))?;
+        let opened = opened.map_err(|error| Error::of_open(target, error))?;
         Ok(Self { opened, seen, epoch, name })
     }
 

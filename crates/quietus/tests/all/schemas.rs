@@ -224,6 +224,7 @@ fn every_report_about_disks_is_as_its_schema_says() {
     std::fs::write(at("image"), vec![7; 1 << 20]).expect("an image");
     std::fs::write(at("golden"), vec![7; 1 << 20]).expect("an image");
     tool("mke2fs", &["-q", "-F", at("guest").to_str().expect("text"), "1M"]);
+    let blocks = tool("debugfs", &["-R", "blocks /", at("guest").to_str().expect("text")]);
     for key in ["key", "new"] {
         private(&at(key), &[key.as_bytes()[0]; 32]);
     }
@@ -290,6 +291,13 @@ fn every_report_about_disks_is_as_its_schema_says() {
         "deaths old",
     ] {
         seen.served("old", line);
+    }
+    // The entry behind `.` and `..` in the root folder names no inode any more.
+    let entry = blocks.trim().parse::<u64>().expect("a block") * 1024 + 24;
+    let purge = format!("purge past {entry}+4 --now");
+    seen.run("create past --store versions --seal none --from guest --epoch manual");
+    for line in ["epoch past", &purge, "diff past@1:/"] {
+        seen.served("past", line);
     }
     let all = output::schemas().into_iter().map(|(name, _)| output::format(name));
     let of_disks = all.filter(|it| !["vault-", "sanitization"].iter().any(|vault| it.contains(vault)));

@@ -1,6 +1,7 @@
 //! The commands about files in the states of a disk.
 
-use crate::cli::args::{CredentialArgs, DiskCatArgs, DiskFindArgs, FileKind, HistoryArgs};
+use super::past::is_same;
+use crate::cli::args::{CredentialArgs, DiffArgs, DiskCatArgs, DiskFindArgs, FileKind, HistoryArgs};
 use crate::cli::report::Report;
 use crate::cli::{Failure, good, with_bar};
 use crate::files::{self, Disk, Look, Target, Wanted};
@@ -50,6 +51,24 @@ pub(in crate::cli) fn history(args: &HistoryArgs, out: &Report) -> Result<(), Fa
         )));
     }
     good(history.unreadable.is_empty())
+}
+
+/// Lists the files that differ between two states.
+pub(super) fn diff(args: &DiffArgs, out: &Report) -> Result<(), Failure> {
+    let from = Target::of(&args.from);
+    let to = args.to.as_deref().map_or(Target { at: None, ..from.clone() }, Target::of);
+    if !is_same(&from.disk, &to.disk) || !(to.path.is_empty() || to.path == from.path) {
+        return Err(Failure::Usage(format!("{from} and {to}: name one path of one disk, in two epochs")));
+    }
+    let mut tell = |it| out.file_difference(&it);
+    let compared = with_bar(|step| {
+        let disk = Disk::open(&from, &args.credential.source(), step)?;
+        let mut one = Look::new(&disk, &from, from.at.as_deref())?;
+        let mut other = Look::new(&disk, &from, to.at.as_deref())?;
+        Ok(files::differences([&mut one, &mut other], &from.path, &mut tell, step)?)
+    })?;
+    out.files_compared(&compared);
+    good(compared.unread.is_empty())
 }
 
 /// Brings files back into the folder `into`.

@@ -22,6 +22,9 @@ fn named(target: &Path) -> Result<(PathBuf, String), Failure> {
 }
 
 pub(in crate::cli) fn diff(args: &DiffArgs, out: &Report) -> Result<(), Failure> {
+    if !Target::of(&args.from).path.is_empty() {
+        return super::files::diff(args, out);
+    }
     let (disk, from) = named(&args.from)?;
     let to = args.to.as_deref().map(named).transpose()?;
     if let Some((other, _)) = to.as_ref().filter(|(other, _)| !is_same(&disk, other)) {
@@ -40,7 +43,7 @@ pub(in crate::cli) fn diff(args: &DiffArgs, out: &Report) -> Result<(), Failure>
     }
 }
 
-fn is_same(one: &Path, other: &Path) -> bool {
+pub(super) fn is_same(one: &Path, other: &Path) -> bool {
     let known = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.into());
     known(one) == known(other)
 }

@@ -1,7 +1,9 @@
 //! Reports about files in the states of a disk.
 
 use super::{Report, bytes};
-use crate::files::{BroughtBack, FileHistory, FileVersion, Found, FoundFile};
+use crate::files::{
+    BroughtBack, FileChange, FileDifference, FileHistory, FileVersion, FilesCompared, Found, FoundFile,
+};
 use std::fmt::{self, Write};
 
 impl Report {
@@ -12,6 +14,24 @@ impl Report {
                 let state = it.epoch.map_or("the current state".into(), |epoch| format!("epoch {epoch}"));
                 writeln!(out, "{state} cannot be read: {}", it.why)
             })
+        });
+    }
+
+    pub(crate) fn file_difference(&self, it: &FileDifference) {
+        self.say(it, |out| {
+            let sign = match it.change {
+                FileChange::Added => '+',
+                FileChange::Removed => '-',
+                FileChange::Changed => 'M',
+            };
+            write!(out, "{sign} {}", it.path)
+        });
+    }
+
+    pub(crate) fn files_compared(&self, it: &FilesCompared) {
+        self.say(it, |out| {
+            writeln!(out, "{} added, {} removed, {} changed", it.added, it.removed, it.changed)?;
+            it.unread.iter().try_for_each(|why| writeln!(out, "failed: {why}"))
         });
     }
 

@@ -121,6 +121,14 @@ fn each_epoch_shows_its_files_without_a_mount_served_or_not() {
         listed(&all),
         [("/home/ann/tax".into(), Some(1), Some(2)), ("/home/ann/tax".into(), Some(3), Some(3))]
     );
+    let compared = guest.json("diff", "@2:/home", &[&guest.target("@3")]);
+    let changes: Vec<_> =
+        compared.iter().filter_map(|it| Some((it["path"].as_str()?, it["change"].as_str()?))).collect();
+    assert_eq!(changes, [("/home/ann/tax", "changed")], "{compared:?}");
+    let compared = guest.json("diff", "@3:/", &[]);
+    let changes: Vec<_> =
+        compared.iter().filter_map(|it| Some((it["path"].as_str()?, it["change"].as_str()?))).collect();
+    assert_eq!(changes, [("/home/ann/tax", "removed")], "{compared:?}");
     drop(server);
     assert_eq!(guest.cat("@1:/home/ann/tax", &["--key-file", &guest.bench.key]), "the first version");
 }
