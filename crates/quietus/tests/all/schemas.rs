@@ -223,7 +223,7 @@ fn every_report_about_disks_is_as_its_schema_says() {
     let at = |name: &str| seen.dir.path().join(name);
     std::fs::write(at("image"), vec![7; 1 << 20]).expect("an image");
     std::fs::write(at("golden"), vec![7; 1 << 20]).expect("an image");
-    tool("mke2fs", &["-q", "-F", at("guest").to_str().expect("text"), "1M"]);
+    tool("mke2fs", &["-q", "-F", "-b", "1024", at("guest").to_str().expect("text"), "1M"]);
     let blocks = tool("debugfs", &["-R", "blocks /", at("guest").to_str().expect("text")]);
     for key in ["key", "new"] {
         private(&at(key), &[key.as_bytes()[0]; 32]);
