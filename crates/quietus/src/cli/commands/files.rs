@@ -1,6 +1,6 @@
 //! The commands about files in the states of a disk.
 
-use super::past::is_same;
+use super::epochs::is_same;
 use crate::cli::args::{CredentialArgs, DiffArgs, DiskCatArgs, DiskFindArgs, FileKind, HistoryArgs};
 use crate::cli::report::Report;
 use crate::cli::{Failure, good, with_bar};

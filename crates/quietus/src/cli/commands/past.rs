@@ -1,6 +1,6 @@
 //! The commands about states of the past.
 
-use super::epochs::split;
+use super::epochs::{is_same, split};
 use crate::cli::args::{DiffArgs, RestoreArgs};
 use crate::cli::consent::{self, Act};
 use crate::cli::output::Plan;
@@ -41,11 +41,6 @@ pub(in crate::cli) fn diff(args: &DiffArgs, out: &Report) -> Result<(), Failure>
         // A time or a name may mean another epoch by now.
         (from, to, start) = (part.from.to_string(), part.to.map(|it| it.to_string()), next);
     }
-}
-
-pub(super) fn is_same(one: &Path, other: &Path) -> bool {
-    let known = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.into());
-    known(one) == known(other)
 }
 
 pub(in crate::cli) fn restore(args: &RestoreArgs, out: &Report) -> Result<(), Failure> {
