@@ -21,9 +21,10 @@ const FUNCTION_LINES_MEDIAN_MAX: usize = 10;
 /// Most fields of a struct of `core`: beyond that, group them by owner.
 const FIELDS_MAX: usize = 12;
 /// The crates that are looked at.
-const CRATES: [&str; 8] = [
+const CRATES: [&str; 9] = [
     "crates/core",
     "crates/detect",
+    "crates/files",
     "crates/flash",
     "crates/seal",
     "crates/sim",

@@ -25,6 +25,7 @@ pub mod disk;
 pub mod engine;
 pub mod epochs;
 pub mod evidence;
+pub mod files;
 pub mod front;
 pub mod host;
 pub mod offline;

@@ -92,14 +92,18 @@ class Guest:
         said = [] if said is None else said
         if self.run([*command, "/mnt/share/survey"], *options, "--share", share, hear=said.append):
             raise LabError("check or mount failed:\n" + "\n".join(said[-15:]))
-        with open(os.path.join(share, "survey")) as file:
-            return {path: [sectors.Tag(*it) if isinstance(it, list) else it for it in found]
-                    for path, found in json.load(file).items()}
+        return surveyed(os.path.join(share, "survey"))
 
     def stay_active(self, seconds):
         """Another session, in which small files come and go for as long and a half: what is left in doubt settles."""
         once = "head -c 65536 /dev/zero > later; sync; sleep .4; rm later; sync; sleep .4"
         self.must(["sh", "-c", f"for n in $(seq {int(seconds * 2)}); do {once}; done"])
+
+
+def surveyed(path):
+    """What `workload survey` has written to the file at `path`."""
+    with open(path) as file:
+        return {name: [sectors.Tag(*it) if isinstance(it, list) else it for it in found] for name, found in json.load(file).items()}
 
 
 class Story:

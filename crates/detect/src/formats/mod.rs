@@ -5,9 +5,9 @@ pub(crate) mod difference;
 pub mod exfat;
 pub mod ext2;
 pub mod fat;
-pub(crate) mod features;
+pub mod features;
 pub mod format;
-pub(crate) mod jbd2;
+pub mod jbd2;
 pub mod ntfs;
 pub mod properties;
 #[cfg(test)]

@@ -4,6 +4,7 @@ use super::stop::Stop;
 use crate::disk::keys::KeysError;
 use crate::disk::{DiskError, DiskErrorKind};
 use crate::engine::StartError;
+use crate::files;
 use crate::front::control::Refused;
 use crate::host::directory::DirectoryErrorKind;
 use crate::offline::OfflineError;
@@ -90,6 +91,13 @@ fn ending(error: &(dyn Error + 'static)) -> Ending {
             OfflineError::Start(error) => of_start(error),
             OfflineError::Answered(Refused::Forgotten(_)) => Failure::Forgotten,
             OfflineError::Interrupted | OfflineError::Answered(Refused::Interrupted) => Failure::Interrupted,
+            _ => Failure::Error,
+        };
+    }
+    if let Some(error) = error.downcast_ref::<files::Error>() {
+        return match error {
+            files::Error::Interrupted | files::Error::Refused(Refused::Interrupted) => Failure::Interrupted,
+            files::Error::Refused(Refused::Forgotten(_)) => Failure::Forgotten,
             _ => Failure::Error,
         };
     }

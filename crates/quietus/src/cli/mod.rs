@@ -29,7 +29,7 @@ use crate::offline::{self, ExportOf, ImageFormat, OfflineError};
 use crate::proof::{Checks, Receipt};
 use args::{Cli, Command, CommitArgs, CreateArgs, DeathsArgs, ProveArgs, PurgeArgs, StatusArgs};
 use clap::{CommandFactory, Parser};
-use commands::{doctor, epochs, key, list, past, repair, serve, vault};
+use commands::{doctor, epochs, files, key, list, past, repair, serve, vault};
 use consent::Act;
 pub(crate) use failure::Failure;
 use indicatif::{ProgressBar, ProgressStyle};
@@ -165,6 +165,9 @@ fn run(cli: Cli) -> Result<(), Failure> {
         Command::Hold(args) => epochs::hold(&args, &out),
         Command::Release(args) => epochs::release(&args, &out),
         Command::Diff(args) => past::diff(&args, &out),
+        Command::History(args) => files::history(&args, &out),
+        Command::Find(args) => files::find(&args, &out),
+        Command::Cat(args) => files::cat(&args),
         Command::Restore(args) => past::restore(&args, &out),
         Command::Prove(args) => prove(&args, &out),
         Command::Vault(args) => vault::vault(&args.command, &out),

@@ -4,6 +4,7 @@
 //! | question | where |
 //! | --- | --- |
 //! | how a file is read around the cache; whether it still is the file that was opened | `media`, and its `identity` |
+//! | entries of folders, made with the attributes that they had elsewhere | `entries` |
 //! | a directory for one program: lock, signing key, files replaced whole | `directory` |
 //! | what a medium guarantees | `guarantees` |
 //! | what a path that a command is given must be | `paths` |
@@ -11,6 +12,7 @@
 
 pub mod attached;
 pub mod directory;
+pub(crate) mod entries;
 mod fiemap;
 pub mod guarantees;
 pub mod media;

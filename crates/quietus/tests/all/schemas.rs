@@ -2,6 +2,7 @@
 
 mod closed;
 
+use crate::nbd::watched::ext2::tool;
 use crate::program::{Server, private, quietus};
 use jsonschema::Validator;
 use quietus::cli::output;
@@ -222,6 +223,8 @@ fn every_report_about_disks_is_as_its_schema_says() {
     let at = |name: &str| seen.dir.path().join(name);
     std::fs::write(at("image"), vec![7; 1 << 20]).expect("an image");
     std::fs::write(at("golden"), vec![7; 1 << 20]).expect("an image");
+    tool("mke2fs", &["-q", "-F", "-b", "1024", at("guest").to_str().expect("text"), "1M"]);
+    let blocks = tool("debugfs", &["-R", "blocks /", at("guest").to_str().expect("text")]);
     for key in ["key", "new"] {
         private(&at(key), &[key.as_bytes()[0]; 32]);
     }
@@ -255,6 +258,10 @@ fn every_report_about_disks_is_as_its_schema_says() {
         "create box --size 1M --medium nand:chip,chip=slc-2k,blocks=160",
         "wear box",
         "prove box",
+        "create files --adopt guest",
+        "find files lost+found",
+        "history files:/lost+found",
+        "restore files:/lost+found --into back",
     ] {
         seen.run(line);
     }
@@ -284,6 +291,13 @@ fn every_report_about_disks_is_as_its_schema_says() {
         "deaths old",
     ] {
         seen.served("old", line);
+    }
+    // The entry behind `.` and `..` in the root folder names no inode any more.
+    let entry = blocks.trim().parse::<u64>().expect("a block") * 1024 + 24;
+    let purge = format!("purge past {entry}+4 --now");
+    seen.run("create past --store versions --seal none --from guest --epoch manual");
+    for line in ["epoch past", &purge, "diff past@1:/"] {
+        seen.served("past", line);
     }
     let all = output::schemas().into_iter().map(|(name, _)| output::format(name));
     let of_disks = all.filter(|it| !["vault-", "sanitization"].iter().any(|vault| it.contains(vault)));

@@ -82,7 +82,10 @@ fn holds(whole: Extent<Addr>, part: Extent<Addr>) -> bool {
 
 /// The owner of `place`, by its signature, if there is one. Signatures within `others` do not
 /// count.
-pub(crate) fn find(
+///
+/// # Errors
+/// The extents that `contents` lacks.
+pub fn find(
     place: Extent<Addr>,
     others: &[Extent<Addr>],
     contents: &Contents,

@@ -12,7 +12,7 @@
 use crate::formats::format::{Contents, Reason};
 use quietus_core::base::units::{Addr, Extent};
 
-pub(crate) mod foreign;
+pub mod foreign;
 mod gpt;
 mod mbr;
 

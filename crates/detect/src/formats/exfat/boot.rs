@@ -7,11 +7,12 @@ use zerocopy::little_endian::{U16, U32, U64};
 use zerocopy::{FromBytes, Immutable, KnownLayout, Unaligned};
 
 /// Bytes read of the boot sector, whatever the size of a sector.
-pub(super) const BOOT_BYTES: u64 = 512;
+pub const BOOT_BYTES: u64 = 512;
 /// Number of sectors under the checksum, which fills the next sector.
 const SUMMED_SECTORS: u64 = 11;
 const BLOCK_BYTES_MAX: u64 = 4096;
-pub(super) const FIRST_CLUSTER: u32 = 2;
+/// The cluster of the table's first entry that is one.
+pub const FIRST_CLUSTER: u32 = 2;
 /// [`Boot::volume_flags`]: the second table and bitmap are in force.
 const ACTIVE_FAT: u16 = 1;
 /// [`Boot::volume_flags`]: a change is under way, and may be inconsistent.
@@ -60,21 +61,32 @@ const _: () = {
 
 /// The contents of a boot sector, consistent in themselves.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(super) struct Boot {
+pub struct Boot {
+    /// Sectors of the volume.
     pub volume_length: u64,
+    /// First sector of the table.
     pub fat_offset: u32,
+    /// Sectors of the table.
     pub fat_length: u32,
+    /// First sector of the first cluster.
     pub cluster_heap_offset: u32,
+    /// Number of clusters.
     pub cluster_count: u32,
+    /// First cluster of the root directory.
     pub first_cluster_of_root_directory: u32,
+    /// The serial number of the volume.
     pub volume_serial_number: u32,
+    /// Whether the volume is dirty, has failed, or has a second table in force.
     pub volume_flags: u16,
+    /// Bytes in a sector, as a power of two.
     pub bytes_per_sector_shift: u8,
+    /// Sectors in a cluster, as a power of two.
     pub sectors_per_cluster_shift: u8,
 }
 
 /// Whether these bytes claim to be a boot sector of exFAT.
-pub(super) fn is_boot(bytes: &[u8]) -> bool {
+#[must_use]
+pub fn is_boot(bytes: &[u8]) -> bool {
     head::<RawBoot>(bytes).is_some_and(|raw| {
         raw.jump_boot == *b"\xEB\x76\x90"
             && raw.file_system_name == *b"EXFAT   "
@@ -97,7 +109,10 @@ pub(super) fn is_only_state(old: &[u8], new: &[u8]) -> bool {
 
 impl Boot {
     /// The boot sector in `bytes`, of a disk of `disk_bytes`.
-    pub(super) fn from_bytes(bytes: &[u8], disk_bytes: u64) -> Result<Self, Reason> {
+    ///
+    /// # Errors
+    /// The field that is impossible, and its value.
+    pub fn from_bytes(bytes: &[u8], disk_bytes: u64) -> Result<Self, Reason> {
         let raw: &RawBoot = head(bytes).ok_or_else(|| Reason("the boot sector is cut off".into()))?;
         ensure(raw.must_be_zero.iter().all(|it| *it == 0), "MustBeZero", "not all zeros")?;
         ensure(raw.major_revision == 1, "FileSystemRevision", format_args!("{}.x", raw.major_revision))?;
@@ -146,17 +161,21 @@ impl Boot {
         sectors << self.bytes_per_sector_shift
     }
 
-    pub(super) fn is_cluster(&self, cluster: u32) -> bool {
+    /// Whether there is a cluster of this number.
+    #[must_use]
+    pub fn is_cluster(&self, cluster: u32) -> bool {
         cluster >= FIRST_CLUSTER && cluster - FIRST_CLUSTER < self.cluster_count
     }
 
     /// Bytes of the main boot region with its checksum.
-    pub(super) fn region_bytes(&self) -> u64 {
+    #[must_use]
+    pub fn region_bytes(&self) -> u64 {
         self.bytes(SUMMED_SECTORS + 1)
     }
 
     /// Whether `region` ends in its checksum.
-    pub(super) fn is_summed(&self, region: &[u8]) -> bool {
+    #[must_use]
+    pub fn is_summed(&self, region: &[u8]) -> bool {
         let summed = self.bytes(SUMMED_SECTORS) as usize;
         let Some((summed, sums)) = region.split_at_checked(summed) else { return false };
         let sum = checksum(summed).to_le_bytes();
@@ -164,16 +183,20 @@ impl Boot {
     }
 
     /// The first byte of the table's entry for `cluster`.
-    pub(super) fn entry_at(&self, cluster: u32) -> u64 {
+    #[must_use]
+    pub fn entry_at(&self, cluster: u32) -> u64 {
         self.bytes(self.fat_offset.into()) + u64::from(cluster) * 4
     }
 
-    pub(super) fn cluster_bytes(&self) -> u64 {
+    /// Bytes in a cluster.
+    #[must_use]
+    pub fn cluster_bytes(&self) -> u64 {
         self.bytes(1 << self.sectors_per_cluster_shift)
     }
 
     /// The first byte of the first cluster.
-    pub(super) fn heap(&self) -> u64 {
+    #[must_use]
+    pub fn heap(&self) -> u64 {
         self.bytes(self.cluster_heap_offset.into())
     }
 

@@ -18,7 +18,7 @@ use std::ops::Range;
 use zerocopy::little_endian::{U32, U64};
 use zerocopy::{FromBytes, Immutable, KnownLayout, Unaligned};
 
-mod boot;
+pub mod boot;
 
 /// Bytes of the root directory that are searched for the bitmap's entry.
 const ROOT_BYTES_MAX: u64 = 4096;

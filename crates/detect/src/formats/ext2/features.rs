@@ -95,7 +95,8 @@ fn check(features: [u32; 3]) -> Result<(), Reason> {
 }
 
 /// Name of a file system with the features of this superblock.
-pub(super) fn name(superblock: &RawSuperblock) -> &'static str {
+#[must_use]
+pub fn name(superblock: &RawSuperblock) -> &'static str {
     let [compat, incompat, ro_compat] = superblock.features();
     match (incompat & !OF_EXT3.0, ro_compat & !OF_EXT3.1) {
         (0, 0) if compat & HAS_JOURNAL != 0 => "ext3",

@@ -18,7 +18,7 @@ use crate::formats::ext2::inode::Inode;
 use crate::formats::ext2::journal::Claim;
 use crate::formats::ext2::layout::{Descriptor, Layout, Region};
 use crate::formats::ext2::names::Pointer;
-use crate::formats::ext2::raw::RawSuperblock;
+pub use crate::formats::ext2::raw::RawSuperblock;
 use crate::formats::ext2::scan::Scan;
 use crate::formats::ext2::state::State;
 use crate::formats::ext2::superblock::{SUPERBLOCK_AT, SUPERBLOCK_BYTES, Superblock};
@@ -44,6 +44,8 @@ mod raw;
 mod scan;
 mod state;
 mod superblock;
+
+pub use features::name;
 
 /// Levels of pointers.
 const LEVELS_MAX: u8 = 3;

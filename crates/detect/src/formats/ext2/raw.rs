@@ -8,9 +8,10 @@ use zerocopy::{FromBytes, Immutable, KnownLayout, Unaligned};
 const EXT2_MAGIC: u16 = 0xEF53;
 
 /// The fields that are read, by the names that Linux gives them.
+#[allow(missing_docs, reason = "the names are those of the specification")]
 #[derive(FromBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
-pub(super) struct RawSuperblock {
+pub struct RawSuperblock {
     pub s_inodes_count: U32,
     pub s_blocks_count: U32,
     _from_0x8: [u8; 12],
@@ -73,12 +74,14 @@ const _: () = {
 
 impl RawSuperblock {
     /// The superblock at the start of `bytes`, if the magic number is right.
-    pub(super) fn from_bytes(bytes: &[u8]) -> Option<&Self> {
+    #[must_use]
+    pub fn from_bytes(bytes: &[u8]) -> Option<&Self> {
         head::<Self>(bytes).filter(|it| it.s_magic == EXT2_MAGIC)
     }
 
     /// The three feature words: compatible, incompatible, read-only compatible.
-    pub(super) fn features(&self) -> [u32; 3] {
+    #[must_use]
+    pub fn features(&self) -> [u32; 3] {
         [self.s_feature_compat, self.s_feature_incompat, self.s_feature_ro_compat].map(U32::get)
     }
 }

@@ -15,7 +15,7 @@ const BLOCK_BYTES_MAX: u64 = 4096;
 const BLOCK_BYTES_MIN: u64 = 512;
 const DIR_ENTRY_BYTES: u64 = 32;
 /// The table's first entry for a cluster.
-pub(super) const FIRST_CLUSTER: u32 = 2;
+pub const FIRST_CLUSTER: u32 = 2;
 const FATS_MAX: u8 = 4;
 /// [`Boot::bpb_ext_flags`]: only one table is in force.
 const NOT_MIRRORED: u16 = 0x80;
@@ -78,20 +78,30 @@ const _: () = {
 
 /// The contents of a boot sector, consistent in themselves.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(super) struct Boot {
+pub struct Boot {
+    /// Bytes in a sector.
     pub bpb_byts_per_sec: u16,
+    /// Sectors in a cluster.
     pub bpb_sec_per_clus: u8,
+    /// Sectors before the first table.
     pub bpb_rsvd_sec_cnt: u16,
+    /// Number of tables.
     pub bpb_num_fats: u8,
+    /// Entries of a root directory in a fixed place; 0 in FAT32.
     pub bpb_root_ent_cnt: u16,
+    /// Sectors of the volume.
     pub bpb_tot_sec: u32,
+    /// The media descriptor, which the table's first entry repeats.
     pub bpb_media: u8,
+    /// Sectors in one table.
     pub bpb_fat_sz: u32,
-    /// 0, but for FAT32.
+    /// Which tables are in force; 0, but for FAT32.
     pub bpb_ext_flags: u16,
     /// 0, but for FAT32: the first cluster of the root directory.
     pub bpb_root_clus: u32,
+    /// The serial number of the volume.
     pub bs_vol_id: u32,
+    /// Width of the table's entries.
     pub width: Width,
     /// The file system is mounted for writing, or was not unmounted in order.
     pub is_dirty: bool,
@@ -119,7 +129,10 @@ fn either(short: U16, long: U32) -> u32 {
 
 impl Boot {
     /// The boot sector in `bytes`, of a disk of `disk_bytes`.
-    pub(super) fn from_bytes(bytes: &[u8], disk_bytes: u64) -> Result<Self, Reason> {
+    ///
+    /// # Errors
+    /// The field that is impossible, and its value.
+    pub fn from_bytes(bytes: &[u8], disk_bytes: u64) -> Result<Self, Reason> {
         let (mut found, raw_32) =
             Self::read(bytes).ok_or_else(|| Reason("the boot sector is cut off".into()))?;
         found.check_sizes()?;
@@ -207,27 +220,34 @@ impl Boot {
     }
 
     /// The bytes of the table in force.
-    pub(super) fn fat(&self) -> Range<u64> {
+    #[must_use]
+    pub fn fat(&self) -> Range<u64> {
         let start = self.sectors(self.bpb_rsvd_sec_cnt.into());
         start..start + self.fat_bytes()
     }
 
-    /// The bytes of a root directory in a fixed place; `None` in FAT32.
-    pub(super) fn root(&self) -> Range<u64> {
+    /// The bytes of a root directory in a fixed place; empty in FAT32.
+    #[must_use]
+    pub fn root(&self) -> Range<u64> {
         let start = self.fat().start + u64::from(self.bpb_num_fats) * self.fat_bytes();
         start..start + u64::from(self.bpb_root_ent_cnt) * DIR_ENTRY_BYTES
     }
 
     /// The first byte of the first cluster.
-    pub(super) fn heap(&self) -> u64 {
+    #[must_use]
+    pub fn heap(&self) -> u64 {
         self.root().end
     }
 
-    pub(super) fn cluster_bytes(&self) -> u64 {
+    /// Bytes in a cluster.
+    #[must_use]
+    pub fn cluster_bytes(&self) -> u64 {
         self.sectors(self.bpb_sec_per_clus.into())
     }
 
-    pub(super) fn clusters(&self) -> u64 {
+    /// Number of clusters.
+    #[must_use]
+    pub fn clusters(&self) -> u64 {
         self.bytes().saturating_sub(self.heap()) / self.cluster_bytes()
     }
 

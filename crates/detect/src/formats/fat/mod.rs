@@ -24,12 +24,12 @@ use quietus_core::base::units::{Addr, Extent};
 use std::ops::Range;
 use zerocopy::little_endian::U16;
 
-mod boot;
+pub mod boot;
 mod directory;
-mod table;
+pub mod table;
 
 /// Bytes read first: the boot sector, and the place of ext2's magic number.
-const HEAD_BYTES: u64 = 2048;
+pub const HEAD_BYTES: u64 = 2048;
 const EXT2_MAGIC_AT: usize = 1080;
 const EXT2_MAGIC: u16 = 0xEF53;
 
@@ -54,6 +54,12 @@ pub fn probe(disk_bytes: u64, contents: &Contents) -> Probe {
     Probe::of(Fat::find(disk_bytes, contents))
 }
 
+/// Whether a volume that begins with `bytes`, of [`HEAD_BYTES`], claims to be FAT, and not ext2 behind the boot sector of an earlier FAT.
+#[must_use]
+pub fn is_fat(bytes: &[u8]) -> bool {
+    is_boot(bytes) && !has_ext2_magic(bytes)
+}
+
 fn has_ext2_magic(bytes: &[u8]) -> bool {
     bytes.get(EXT2_MAGIC_AT..).and_then(head::<U16>).is_some_and(|it| *it == EXT2_MAGIC)
 }
@@ -61,7 +67,7 @@ fn has_ext2_magic(bytes: &[u8]) -> bool {
 impl Fat {
     fn find(disk_bytes: u64, contents: &Contents) -> Result<Self, Probe> {
         let head = contents.head(0, HEAD_BYTES, disk_bytes)?;
-        if !is_boot(head) || has_ext2_magic(head) {
+        if !is_fat(head) {
             return Err(Probe::IsNot);
         }
         let boot = Boot::from_bytes(head, disk_bytes)?;

@@ -7,7 +7,7 @@ use zerocopy::{FromBytes, Immutable, KnownLayout, Unaligned};
 
 /// Width of the entries.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Width {
+pub enum Width {
     /// 12 bits, two entries in three bytes.
     Fat12,
     /// 16 bits.
@@ -18,7 +18,7 @@ pub(super) enum Width {
 
 /// An entry, as far as the bytes at hand show it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Entry {
+pub struct Entry {
     /// Value of the entry; bits that are not shown are 0.
     pub value: u32,
     /// All bits of the entry are shown.
@@ -26,7 +26,9 @@ pub(super) struct Entry {
 }
 
 impl Width {
-    pub(super) fn bits(self) -> u64 {
+    /// Bits of an entry.
+    #[must_use]
+    pub fn bits(self) -> u64 {
         match self {
             Self::Fat12 => 12,
             Self::Fat16 => 16,
@@ -61,7 +63,8 @@ impl Width {
     }
 
     /// Entry `n`, as shown by `bytes` from byte `from` of the table on.
-    pub(super) fn entry(self, bytes: &[u8], from: u64, n: u32) -> Entry {
+    #[must_use]
+    pub fn entry(self, bytes: &[u8], from: u64, n: u32) -> Entry {
         let value = match self {
             Self::Fat12 => return twelve(bytes, from, n),
             Self::Fat16 => aligned::<U16>(bytes, from, n).map(|it| it.get().into()),

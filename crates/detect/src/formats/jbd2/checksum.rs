@@ -8,13 +8,19 @@ use zerocopy::big_endian::U32;
 
 /// Form of the checksums of blocks and tags.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Checksums {
+pub enum Checksums {
     /// No checksums.
     No,
     /// Blocks of the log have checksums; tags have the lower half of one (`csum_v2`).
-    V2 { seed: u32 },
+    V2 {
+        /// The CRC of the UUID of the journal.
+        seed: u32,
+    },
     /// Blocks of the log have checksums; tags have a whole one (`csum_v3`).
-    V3 { seed: u32 },
+    V3 {
+        /// The CRC of the UUID of the journal.
+        seed: u32,
+    },
 }
 
 /// Continues `crc` over `bytes`.

@@ -4,29 +4,32 @@
 //! gives the journal's content its meaning.
 
 mod checksum;
-pub(crate) mod record;
-pub(crate) mod superblock;
+pub mod record;
+pub mod superblock;
 
-pub(crate) use checksum::Checksums;
+pub use checksum::Checksums;
 
 use crate::input::bytes::head;
 use zerocopy::big_endian::U32;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 /// The magic number of the log's own blocks.
-pub(crate) const MAGIC: u32 = 0xC03B_3998;
+pub const MAGIC: u32 = 0xC03B_3998;
 
 /// The sequence number of a transaction, which wraps around.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Tid(pub(crate) u32);
+pub struct Tid(pub u32);
 
 impl Tid {
-    pub(crate) fn next(self) -> Self {
+    /// The number of the transaction that follows.
+    #[must_use]
+    pub fn next(self) -> Self {
         Self(self.0.wrapping_add(1))
     }
 
     /// Whether `self` comes before `other`, by the shorter way round.
-    pub(crate) fn is_before(self, other: Self) -> bool {
+    #[must_use]
+    pub fn is_before(self, other: Self) -> bool {
         self != other && other.0.wrapping_sub(self.0) < 1 << 31
     }
 }

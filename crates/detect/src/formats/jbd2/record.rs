@@ -41,24 +41,27 @@ struct RawTag3 {
 
 /// Format of the blocks of a log.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Records {
-    pub(crate) block_bytes: u32,
+pub struct Records {
+    /// Bytes of a block of the log.
+    pub block_bytes: u32,
     /// Tags have block numbers of 64 bits.
-    pub(crate) is_64bit: bool,
-    pub(crate) checksums: Checksums,
+    pub is_64bit: bool,
+    /// Form of the checksums of blocks and tags.
+    pub checksums: Checksums,
 }
 
 /// A block of the log's own.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) struct Record {
+pub struct Record {
     /// The transaction of the block.
-    pub(crate) tid: Tid,
-    pub(crate) kind: RecordKind,
+    pub tid: Tid,
+    /// Kind and content of the block.
+    pub kind: RecordKind,
 }
 
 /// The kind and content of a record.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) enum RecordKind {
+pub enum RecordKind {
     /// The blocks after the descriptor hold copies for these tags.
     Descriptor(Vec<Tag>),
     /// Older copies of some blocks no longer count.
@@ -69,18 +72,19 @@ pub(crate) enum RecordKind {
 
 /// The tag of a copy in the log.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Tag {
+pub struct Tag {
     /// Number of the block in the file system.
-    pub(crate) block: u64,
+    pub block: u64,
     /// The copy has zeros in place of the log's magic number.
-    pub(crate) is_escaped: bool,
+    pub is_escaped: bool,
     /// Content of the tag's field for the checksum.
-    pub(crate) checksum: u32,
+    pub checksum: u32,
 }
 
 impl Records {
     /// The record in `block`, if it is one of the log's own, and whole.
-    pub(crate) fn read(&self, block: &[u8]) -> Option<Record> {
+    #[must_use]
+    pub fn read(&self, block: &[u8]) -> Option<Record> {
         let header = RawHeader::from_bytes(block).filter(|_| block.len() == self.block_bytes as usize)?;
         let kind = match header.h_blocktype.get() {
             DESCRIPTOR => RecordKind::Descriptor(self.tags(self.within_tail(block)?)?),
@@ -89,6 +93,14 @@ impl Records {
             _ => return None,
         };
         Some(Record { tid: Tid(header.h_sequence.get()), kind })
+    }
+
+    /// The numbers of the blocks that the revoke block `block` lists, if [`Self::read`] says that it is one.
+    pub fn revoked<'a>(&self, block: &'a [u8]) -> impl Iterator<Item = u64> + use<'a> {
+        let used = block.get(HEADER_BYTES..).and_then(head::<U32>).map_or(0, |it| it.get() as usize);
+        let numbers = block.get(HEADER_BYTES + TAIL_BYTES..used.min(block.len())).unwrap_or_default();
+        let number = |bytes: &[u8]| bytes.iter().fold(0, |number, byte| number << 8 | u64::from(*byte));
+        numbers.chunks_exact(if self.is_64bit { 8 } else { 4 }).map(number)
     }
 
     /// The bytes between a block's header and its checksum, if that is right.
@@ -138,7 +150,8 @@ impl Records {
     }
 
     /// The original of `copy`, if it matches the checksum of its `tag`, in transaction `tid`.
-    pub(crate) fn restored(&self, tid: Tid, tag: &Tag, copy: &[u8]) -> Option<Vec<u8>> {
+    #[must_use]
+    pub fn restored(&self, tid: Tid, tag: &Tag, copy: &[u8]) -> Option<Vec<u8>> {
         if !self.checksums.holds_tagged(tid, copy, tag.checksum) {
             return None;
         }

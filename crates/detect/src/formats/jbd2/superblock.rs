@@ -29,7 +29,14 @@ const WORDS: [Word; 3] = [
     ('I', 0x1 | BIT_64 | 0x4 | CSUM_V2 | CSUM_V3, &[(FAST_COMMIT, "fast_commit")]),
     ('R', 0, &[]),
 ];
+/// As [`WORDS`], with fast commits, of which a replay needs to know only where they lie.
+const WORDS_OF_REPLAY: [Word; 3] = [WORDS[0], ('I', WORDS[1].1 | FAST_COMMIT, &[]), WORDS[2]];
+const CHECKSUM: u32 = 0x1;
 const FAST_COMMIT: u32 = 0x20;
+/// Blocks of fast commits where the superblock has no number.
+const FAST_COMMIT_BLOCKS: u32 = 256;
+/// Fewest blocks of a log.
+const JBD2_MIN_JOURNAL_BLOCKS: u32 = 1024;
 
 /// A journal's superblock as it lies on the disk, whatever the size of a block.
 #[derive(FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned)]
@@ -47,28 +54,34 @@ struct RawSuperblock {
     s_nr_users: U32,
     _from_0x44: [u8; 12],
     s_checksum_type: u8,
-    _from_0x51: [u8; 171],
+    _from_0x51: [u8; 3],
+    s_num_fc_blks: U32,
+    _from_0x58: [u8; 164],
     s_checksum: U32,
     _s_users: [u8; 768],
 }
 
 const _: () = {
     assert!(offset_of!(RawSuperblock, s_features) == 0x24 && offset_of!(RawSuperblock, s_nr_users) == 0x40);
-    assert!(offset_of!(RawSuperblock, s_checksum_type) == 0x50);
+    assert!(
+        offset_of!(RawSuperblock, s_checksum_type) == 0x50
+            && offset_of!(RawSuperblock, s_num_fc_blks) == 0x54
+    );
     assert!(offset_of!(RawSuperblock, s_checksum) == 0xFC && size_of::<RawSuperblock>() == 1024);
 };
 
 /// A journal's superblock, consistent in itself.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) struct Superblock {
+pub struct Superblock {
     /// Format of the blocks of the log.
-    pub(crate) records: Records,
+    pub records: Records,
     /// The blocks of the log, numbered from the superblock.
-    pub(crate) log: Range<u32>,
-    pub(crate) s_sequence: Tid,
+    pub log: Range<u32>,
+    /// The number of the oldest transaction that counts.
+    pub s_sequence: Tid,
     /// The first block of the oldest transaction that counts, numbered in the same way; `None` if no
     /// transaction counts.
-    pub(crate) s_start: Option<u32>,
+    pub s_start: Option<u32>,
 }
 
 const STRUCTURE: &str = "the journal's superblock";
@@ -80,14 +93,21 @@ fn ensure(holds: bool, field: &str, value: impl Display) -> Result<(), Reason> {
 impl Superblock {
     /// The superblock in `block`, of a journal with blocks of this size and these `numbers`, the
     /// first of which is the superblock's.
-    pub(crate) fn from_bytes(block: &[u8], numbers: Range<u32>) -> Result<Self, Reason> {
+    ///
+    /// # Errors
+    /// A field is impossible, or a feature is not understood.
+    pub fn from_bytes(block: &[u8], numbers: Range<u32>) -> Result<Self, Reason> {
+        Self::with_features(block, numbers, &WORDS)
+    }
+
+    fn with_features(block: &[u8], numbers: Range<u32>, words: &[Word; 3]) -> Result<Self, Reason> {
         let block_bytes = block.len() as u32;
         let raw = head::<RawSuperblock>(block);
         let raw = raw.ok_or_else(|| Reason(format!("{STRUCTURE} is cut off")))?;
         ensure(raw.header.h_magic == MAGIC, "h_magic", raw.header.h_magic)?;
         let version = raw.header.h_blocktype.get();
         ensure([SUPERBLOCK_V1, SUPERBLOCK_V2].contains(&version), "h_blocktype", version)?;
-        let [_, incompat, _] = features(raw, version)?;
+        let [_, incompat, _] = features(raw, version, words)?;
         check_users(raw, version)?;
         ensure(raw.s_blocksize == block_bytes, "s_blocksize", raw.s_blocksize)?;
         let (s_maxlen, s_first) = (raw.s_maxlen.get(), raw.s_first.get());
@@ -103,6 +123,39 @@ impl Superblock {
     }
 }
 
+/// The fields of a journal's superblock that a replay needs.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ReplayStart {
+    /// The superblock. Its log ends ahead of the fast commits.
+    pub superblock: Superblock,
+    /// The blocks of fast commits, numbered as the log; empty without the feature `fast_commit`.
+    pub fast_commits: Range<u32>,
+    /// Commit blocks hold a CRC-32 of the transaction (`checksum`, the first form of checksums).
+    pub has_transaction_checksums: bool,
+}
+
+impl ReplayStart {
+    /// As [`Superblock::from_bytes`], for a journal whose superblock is block 0 of `blocks`, also with fast commits.
+    ///
+    /// # Errors
+    /// A field is impossible, or a feature is not understood.
+    pub fn from_bytes(block: &[u8], blocks: u32) -> Result<Self, Reason> {
+        let mut superblock = Superblock::with_features(block, 0..blocks, &WORDS_OF_REPLAY)?;
+        let raw = head::<RawSuperblock>(block).ok_or_else(|| Reason(format!("{STRUCTURE} is cut off")))?;
+        let [compat, incompat, _] = features(raw, raw.header.h_blocktype.get(), &WORDS_OF_REPLAY)?;
+        let (end, has_fast) = (superblock.log.end, incompat & FAST_COMMIT != 0);
+        let count = if raw.s_num_fc_blks == 0 { FAST_COMMIT_BLOCKS } else { raw.s_num_fc_blks.get() };
+        let log_end = end.checked_sub(count).filter(|it| has_fast && *it >= JBD2_MIN_JOURNAL_BLOCKS);
+        superblock.log.end = log_end.unwrap_or(end);
+        let is_within = superblock.s_start.is_none_or(|start| start < superblock.log.end);
+        ensure(is_within, "s_start", raw.s_start)?;
+        let fast_commits = superblock.log.end..end;
+        let has_transaction_checksums =
+            compat & CHECKSUM != 0 && superblock.records.checksums == Checksums::No;
+        Ok(Self { superblock, fast_commits, has_transaction_checksums })
+    }
+}
+
 /// The first version does not count users.
 fn check_users(raw: &RawSuperblock, version: u32) -> Result<(), Reason> {
     let s_nr_users = if version == SUPERBLOCK_V1 { 0 } else { raw.s_nr_users.get() };
@@ -115,12 +168,12 @@ fn check_users(raw: &RawSuperblock, version: u32) -> Result<(), Reason> {
 }
 
 /// The feature words; the first version has none.
-fn features(raw: &RawSuperblock, version: u32) -> Result<[u32; 3], Reason> {
+fn features(raw: &RawSuperblock, version: u32, words: &[Word; 3]) -> Result<[u32; 3], Reason> {
     if version == SUPERBLOCK_V1 {
         return Ok([0; 3]);
     }
     let features = raw.s_features.map(U32::get);
-    match unknown(&WORDS, features).as_slice() {
+    match unknown(words, features).as_slice() {
         [] => Ok(features),
         names => {
             let names = names.join(", ");

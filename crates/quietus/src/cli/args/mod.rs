@@ -5,6 +5,7 @@ mod help;
 mod consent;
 mod detect;
 mod epochs;
+mod files;
 mod keys;
 mod past;
 mod repair;
@@ -22,7 +23,9 @@ use clap_complete::engine::ArgValueCompleter;
 pub use consent::ConsentArgs;
 pub use detect::{Detect, DetectArgs, GradeArg, SensitiveArg};
 pub use epochs::{EpochArgs, ForgetArgs, HoldArgs, ReleaseArgs, VersionsListArgs};
-use keys::{CredentialArgs, VersionsArgs};
+pub use files::{DiskCatArgs, DiskFindArgs, FileKind, HistoryArgs};
+pub use keys::CredentialArgs;
+use keys::VersionsArgs;
 pub use keys::{KeyAction, KeyArgs};
 pub use past::{DiffArgs, RestoreArgs};
 use quietus_core::store::overlay::Mode;
@@ -93,6 +96,12 @@ pub enum Command {
     Versions(VersionsListArgs),
     /// List the ranges that differ between two epochs, or between an epoch and the current state.
     Diff(DiffArgs),
+    /// List the versions of a file in the kept epochs and the current state.
+    History(HistoryArgs),
+    /// Find files in an epoch, in all epochs, or in the current state. No file system is mounted.
+    Find(DiskFindArgs),
+    /// Write the content of a file of an epoch, or of the current state, to standard output.
+    Cat(DiskCatArgs),
     /// Restore the disk to the state of an epoch; the state before is kept as an epoch.
     Restore(RestoreArgs),
     /// Forget epochs, or blocks in all epochs: destroy for ever the content that only they show.

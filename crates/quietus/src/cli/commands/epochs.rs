@@ -21,6 +21,12 @@ pub(in crate::cli) fn split(target: &Path) -> (PathBuf, Option<String>) {
     }
 }
 
+/// Whether two paths are of one disk.
+pub(super) fn is_same(one: &Path, other: &Path) -> bool {
+    let known = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.into());
+    known(one) == known(other)
+}
+
 /// A disk, and the epochs that are named behind it.
 fn named(target: &Path) -> Result<(PathBuf, Epochs), Failure> {
     let (disk, Some(at)) = split(target) else {

@@ -2,6 +2,7 @@
 
 pub(super) mod doctor;
 pub(super) mod epochs;
+pub(super) mod files;
 pub(super) mod key;
 pub(super) mod list;
 pub(super) mod past;

@@ -1,11 +1,12 @@
 //! The commands about states of the past.
 
-use super::epochs::split;
+use super::epochs::{is_same, split};
 use crate::cli::args::{DiffArgs, RestoreArgs};
 use crate::cli::consent::{self, Act};
 use crate::cli::output::Plan;
 use crate::cli::report::{Report, bytes};
 use crate::cli::{Failure, ask, with_bar};
+use crate::files::Target;
 use crate::front::control::{self, Call, Diff, Restored, StatusAnswer};
 use std::path::{Path, PathBuf};
 
@@ -21,6 +22,9 @@ fn named(target: &Path) -> Result<(PathBuf, String), Failure> {
 }
 
 pub(in crate::cli) fn diff(args: &DiffArgs, out: &Report) -> Result<(), Failure> {
+    if !Target::of(&args.from).path.is_empty() {
+        return super::files::diff(args, out);
+    }
     let (disk, from) = named(&args.from)?;
     let to = args.to.as_deref().map(named).transpose()?;
     if let Some((other, _)) = to.as_ref().filter(|(other, _)| !is_same(&disk, other)) {
@@ -39,12 +43,15 @@ pub(in crate::cli) fn diff(args: &DiffArgs, out: &Report) -> Result<(), Failure>
     }
 }
 
-fn is_same(one: &Path, other: &Path) -> bool {
-    let known = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.into());
-    known(one) == known(other)
-}
-
 pub(in crate::cli) fn restore(args: &RestoreArgs, out: &Report) -> Result<(), Failure> {
+    if let Some(into) = &args.into {
+        return super::files::bring_back(&args.target, into, &args.credential, out);
+    }
+    if let Some(path) = Some(Target::of(&args.target).path).filter(|path| !path.is_empty()) {
+        return Err(Failure::Usage(format!(
+            "restore: {path} names files; say with --into DIR where they are to go"
+        )));
+    }
     let (disk, at) = named(&args.target)?;
     if !consent::agreed(args.consent, out, || plan(&disk, &at))? {
         return Ok(());

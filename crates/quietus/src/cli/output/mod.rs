@@ -7,6 +7,7 @@ pub use audit::{AuditEntry, AuditEvent, HoldEvent, audit_entries};
 use crate::base::path_text::path_text;
 use crate::base::signed::Signed;
 use crate::disk::{DiskToml, StoreKind};
+use crate::files::{BroughtBack, FileDifference, FileHistory, FilesCompared, Found, FoundFile};
 use crate::front::control::{
     BlocksForgotten, BlocksWeighed, Closed, Compacted, Diff, Forgotten, Held, Owed, PurgeWeighed, Purged,
     Released, Restored, Shredded, StatusAnswer, Versions, Waiting, WearAnswer, Weighed,
@@ -85,6 +86,7 @@ outputs! {
     "audit-entry": AuditEntry,
     "blocks-forgotten": BlocksForgotten,
     "blocks-weighed": BlocksWeighed,
+    "brought-back": BroughtBack,
     "committed": Committed,
     "compacted": Compacted,
     "created": Created,
@@ -93,6 +95,11 @@ outputs! {
     "epoch": Closed,
     "error": ErrorReport,
     "exported": Exported,
+    "file-history": FileHistory,
+    "files-compared": FilesCompared,
+    "files-found": Found,
+    "file-difference": FileDifference,
+    "file-found": FoundFile,
     "forgotten": Forgotten,
     "held": Held,
     "key-added": KeyAdded,

@@ -2,6 +2,7 @@
 
 mod audit;
 mod epochs;
+mod files;
 mod past;
 mod places;
 mod sealed;

@@ -64,6 +64,7 @@ impl OpenDisk {
             Call::Release { name } => self.release(name)?.into(),
             Call::ExportPast { at } => self.export_past(at, sent("export-past")?, step)?.into(),
             Call::Diff { from, to, start } => self.diff(from, to.as_deref(), *start, step)?.into(),
+            Call::Read { at, ranges } => self.read_into(at.as_deref(), ranges, file)?.into(),
             Call::Restore { at } => self.restore(at, step)?.into(),
             Call::Verify { read_data } => self.verify(*read_data, step).into(),
             Call::Wear => self.wear()?.into(),
@@ -199,7 +200,7 @@ impl OpenDisk {
         Ok(PurgeWeighed { ranges: ranges.len(), bytes, live_bytes, size_bytes: self.engine.size() })
     }
 
-    fn within(&self, (start, len): (u64, u64)) -> Result<Extent<Addr>, String> {
+    pub(super) fn within(&self, (start, len): (u64, u64)) -> Result<Extent<Addr>, String> {
         let size = self.engine.size();
         let refused = || format!("range {start}+{len} is not within the disk, which has {size} bytes");
         Extent::within(start, len, size).ok_or_else(refused)

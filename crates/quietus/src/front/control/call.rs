@@ -115,6 +115,14 @@ pub enum Call {
         #[serde(default)]
         start: u64,
     },
+    /// Read ranges of an epoch, or of the current state, into the file that comes with the call: one behind the other, from its start on.
+    Read {
+        /// The epoch, in words; `None` for the current state.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        at: Option<String>,
+        /// First byte and length of each range; without any the answer is the size.
+        ranges: Vec<(u64, u64)>,
+    },
     /// Write the state of an epoch over the current one.
     Restore {
         /// The epoch, in words.
@@ -154,6 +162,7 @@ impl Call {
             | Self::WeighBlocks { .. }
             | Self::ExportPast { .. }
             | Self::Diff { .. }
+            | Self::Read { .. }
             | Self::Verify { .. }
             | Self::Prove => false,
         }

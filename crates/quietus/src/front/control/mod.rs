@@ -26,13 +26,13 @@ mod verdict;
 mod waiting;
 mod wear;
 
-pub use crate::front::control::socket::client::{ask, ask_served, ask_unlocked, is_served};
+pub use crate::front::control::socket::client::{Asked, ask, ask_served, ask_unlocked, is_served};
 pub use crate::front::control::socket::server::{Control, serve};
 pub(crate) use crate::front::control::socket::wire::through_fd;
 pub use call::{Call, Space, StatusAnswer};
 pub use chains::BlocksWeighed;
 pub use epochs::{Epochs, EpochsKept};
-pub use past::Diff;
+pub use past::{Diff, RangesRead};
 pub use refused::Refused;
 pub use reply::{Answer, Reply};
 pub use reports::{

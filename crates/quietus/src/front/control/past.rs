@@ -2,16 +2,31 @@
 
 use super::refused::Refused;
 use crate::disk::Step;
-use crate::engine::export::Export;
+use crate::engine::export::{Export, carry_out};
 use crate::epochs::{At, differences};
 use crate::open_disk::OpenDisk;
 use quietus_core::base::units::{Addr, Epoch, Extent};
-use quietus_core::request::AsOf;
+use quietus_core::request::{AsOf, Op, Request};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use std::fs::File;
+use std::os::unix::fs::FileExt;
 
 /// Most ranges in one answer.
 const RANGES_MAX: usize = 100_000;
+/// Most bytes of one read.
+const READ_BYTES_MAX: u64 = 64 << 20;
+
+/// The answer to [`Call::Read`](super::Call::Read).
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
+pub struct RangesRead {
+    /// The number of the epoch; `None` for the current state.
+    pub epoch: Option<u64>,
+    /// Size of the disk in bytes.
+    pub size_bytes: u64,
+    /// Bytes that the file has got.
+    pub bytes: u64,
+}
 
 /// The answer to [`Call::Diff`](super::Call::Diff).
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
@@ -40,6 +55,30 @@ impl Diff {
 }
 
 impl OpenDisk {
+    /// Reads `ranges` of the epoch that people call `at`, or of the current state, into `file`.
+    pub(super) fn read_into(
+        &self,
+        at: Option<&str>,
+        ranges: &[(u64, u64)],
+        file: Option<&File>,
+    ) -> Result<RangesRead, Refused> {
+        let epoch = at.map(|at| self.epoch_at(at)).transpose()?;
+        let mut bytes = 0;
+        for range in ranges {
+            let extent = self.within(*range)?;
+            let file = file.ok_or("no file came with the call `read`; send a descriptor of a file")?;
+            if bytes + extent.len > READ_BYTES_MAX {
+                return Err(format!("a read has {READ_BYTES_MAX} bytes at most").into());
+            }
+            let op = epoch.map_or(Op::Copy, Op::ReadPast);
+            let content = carry_out(&*self.engine, Request { op, extent, fua: false })?;
+            let written = file.write_all_at(&content, bytes);
+            written.map_err(|error| format!("cannot write to the file that came with the call: {error}"))?;
+            bytes += extent.len;
+        }
+        Ok(RangesRead { epoch: epoch.map(|it| it.0), size_bytes: self.engine.size(), bytes })
+    }
+
     /// The number of the epoch that people call `at`.
     pub(super) fn epoch_at(&self, at: &str) -> Result<Epoch, Refused> {
         Ok(at.parse::<At>()?.find(&self.engine, &self.names)?)

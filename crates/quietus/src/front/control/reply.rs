@@ -3,7 +3,7 @@
 use super::refused::Refused;
 use super::{
     BlocksForgotten, BlocksWeighed, Closed, Compacted, Diff, Forgotten, Held, Owed, PurgeWeighed, Purged,
-    Released, Restored, Shredded, StatusAnswer, Versions, WearAnswer, Weighed,
+    RangesRead, Released, Restored, Shredded, StatusAnswer, Versions, WearAnswer, Weighed,
 };
 use crate::open_disk::copy::Copied;
 use crate::proof::{Checks, Receipt};
@@ -48,5 +48,5 @@ macro_rules! replies {
 
 replies! {
     BlocksForgotten BlocksWeighed Checks Closed Compacted Copied Diff Forgotten Held Owed PurgeWeighed
-    Purged Receipt Released Restored Shredded StatusAnswer Versions WearAnswer Weighed
+    Purged RangesRead Receipt Released Restored Shredded StatusAnswer Versions WearAnswer Weighed
 }

@@ -1,6 +1,5 @@
 //! Files into a vault and out of it: folders, archives, disks.
 
-pub(super) mod attributes;
 pub(super) mod disk;
 pub(super) mod restore;
 pub(super) mod source;

@@ -7,22 +7,19 @@
 //! 3. A file has its name only once it is whole. One whose content cannot be read whole is not there afterwards.
 
 mod existing;
-mod partial;
 mod selection;
 
 use crate::base::path_text::PathText;
-use crate::vault::transfer::attributes;
-use crate::vault::transfer::attributes::{Place, Refused};
+use crate::host::entries::attributes::{self, Place, Refused};
+use crate::host::entries::{Partial, clear, is_partial, make_folder, make_special, open_below};
 use crate::vault::{Error, Step};
 pub use existing::Overwrite;
 use existing::{Act, decide, differs, is_one_file};
-pub(in super::super) use partial::Partial;
-use partial::{clear, is_partial};
 use quietus_vault::SnapshotId;
 use quietus_vault::client::{Access, Thinning, expect_files, joined, read_file, read_folder, read_snapshot};
 use quietus_vault::tree::{Kind, Metadata, Node, Recipe};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
-use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags};
+use rustix::fs::{AtFlags, Dir, Mode, OFlags};
 use rustix::io::Errno;
 use schemars::JsonSchema;
 pub(in super::super) use selection::{Selection, Wanted};
@@ -446,7 +443,7 @@ impl Task<'_, '_> {
                 },
                 Err(error) => Err(error),
             },
-            _ => Partial::make(here, |name| make_special(here, name, node))
+            _ => Partial::make(here, |name| make_special(here, name, &node.kind))
                 .map(|(partial, ())| (partial, None)),
         };
         let (partial, _locked) = match made {
@@ -487,41 +484,5 @@ impl Task<'_, '_> {
     fn refuse(&mut self, path: &[u8], why: &dyn std::fmt::Display) -> Result<(), Error> {
         self.restored.note(format!("{}: {why}", String::from_utf8_lossy(path)));
         Ok(())
-    }
-}
-
-/// Opens the folder at `path` below `root`, and follows no link.
-fn open_below(root: &OwnedFd, path: &[u8]) -> Result<OwnedFd, Errno> {
-    let flags = OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::RDONLY;
-    let mut here = rustix::io::fcntl_dupfd_cloexec(root, 0)?;
-    for name in path.split(|byte| *byte == b'/').filter(|name| !name.is_empty()) {
-        here = rustix::fs::openat(&here, name, flags, Mode::empty())?;
-    }
-    Ok(here)
-}
-
-/// Makes a folder, or takes one that is there and is no link; whether it is new.
-fn make_folder(here: &OwnedFd, name: &[u8]) -> Result<bool, Errno> {
-    match rustix::fs::mkdirat(here, name, Mode::RWXU) {
-        Err(Errno::EXIST) => {
-            let flags = OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::RDONLY;
-            clear(rustix::fs::openat(here, name, flags, Mode::empty())?);
-            Ok(false)
-        }
-        made => made.map(|()| true),
-    }
-}
-
-fn make_special(here: BorrowedFd<'_>, name: &CStr, node: &Node) -> Result<(), Errno> {
-    let make = |of, major, minor| {
-        rustix::fs::mknodat(here, name, of, Mode::RUSR | Mode::WUSR, rustix::fs::makedev(major, minor))
-    };
-    match &node.kind {
-        Kind::Link(target) => rustix::fs::symlinkat(target.as_slice(), here, name),
-        Kind::BlockDevice(major, minor) => make(FileType::BlockDevice, *major, *minor),
-        Kind::CharacterDevice(major, minor) => make(FileType::CharacterDevice, *major, *minor),
-        Kind::Pipe => make(FileType::Fifo, 0, 0),
-        Kind::Socket => make(FileType::Socket, 0, 0),
-        Kind::File(_) | Kind::Folder(_) => unreachable!("files and folders are made elsewhere"),
     }
 }

@@ -14,7 +14,7 @@ mod tests;
 mod walk;
 
 use crate::base::rfc3339::now_ms;
-use crate::vault::transfer::attributes;
+use crate::host::entries::attributes;
 use crate::vault::{Client, Error, Globs, Label, Step};
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded};
 use parent::Parent;

@@ -3,6 +3,7 @@
 mod chains;
 mod clock;
 mod epochs;
+mod files;
 pub(crate) mod judge;
 mod keys;
 mod memory;

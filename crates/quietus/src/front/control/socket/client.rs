@@ -14,7 +14,7 @@ use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 use std::fs::File;
 use std::io::{self, BufRead, BufReader};
 use std::os::unix::net::UnixStream;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// Asks the server of the disk at `path`, or, without one, the disk itself; `file`
 /// goes with the call.
@@ -36,27 +36,80 @@ pub fn ask_unlocked<T: Answer>(
     source: Option<&Source>,
     step: Step<'_>,
 ) -> Result<T, Refused> {
-    if let Some(stream) = connect(path) {
-        return ask_server(&stream, call, file, step);
-    }
-    let look_only = !call.changes();
-    let open = match OpenDisk::open_unlocked(path, look_only, source, step) {
-        // A server may have started meanwhile.
-        Err(StartError::Disk(error))
-            if matches!(error.kind, DiskErrorKind::Directory(DirectoryErrorKind::Locked(_))) =>
-        {
-            let stream = connect(path).ok_or_else(|| error.to_string())?;
-            return ask_server(&stream, call, file, step);
-        }
-        Err(error) if error.is_interrupted() => return Err(Refused::Interrupted),
-        other => other.map_err(|error| error.to_string())?,
-    };
-    let answer = open.answer(call, file, step);
+    let asked = Asked::open(path, !call.changes(), source, step)?;
+    let answer = asked.ask(call, file, step);
     let drains =
         matches!(call, Call::Shred | Call::Compact | Call::Forget { .. } | Call::ForgetBlocks { .. });
-    let total = backlog_bytes(&open.engine.status()).max(1);
-    open.close(drains, |status| step(total.saturating_sub(backlog_bytes(status)), total));
+    asked.close(drains, step);
     answer
+}
+
+/// A disk that is asked more than once: by its server, or, without one, here, where it is open meanwhile.
+pub struct Asked {
+    path: PathBuf,
+    /// The disk; `None` if a server answers.
+    open: Option<Box<OpenDisk>>,
+}
+
+impl Asked {
+    /// The disk at `path`. Without a server, the credential of `source` opens its keys, if it has some; with `look_only` nothing is
+    /// written.
+    ///
+    /// # Errors
+    /// The reason why it cannot be asked.
+    pub fn open(
+        path: &Path,
+        look_only: bool,
+        source: Option<&Source>,
+        step: Step<'_>,
+    ) -> Result<Self, Refused> {
+        let of = |open| Self { path: path.into(), open };
+        if connect(path).is_some() {
+            return Ok(of(None));
+        }
+        match OpenDisk::open_unlocked(path, look_only, source, step) {
+            Ok(open) => Ok(of(Some(Box::new(open)))),
+            // A server may have started meanwhile.
+            Err(StartError::Disk(error))
+                if matches!(error.kind, DiskErrorKind::Directory(DirectoryErrorKind::Locked(_))) =>
+            {
+                connect(path).map(|_| of(None)).ok_or_else(|| error.to_string().into())
+            }
+            Err(error) if error.is_interrupted() => Err(Refused::Interrupted),
+            Err(error) => Err(error.to_string().into()),
+        }
+    }
+
+    /// The answer to `call`; `file` goes with it.
+    ///
+    /// # Errors
+    /// The reason why there is no answer.
+    pub fn ask<T: Answer>(&self, call: &Call, file: Option<&File>, step: Step<'_>) -> Result<T, Refused> {
+        match &self.open {
+            Some(open) => open.answer(call, file, step),
+            None => {
+                let stream =
+                    connect(&self.path).ok_or("the server of the disk has ended; run the command again")?;
+                ask_server(&stream, call, file, step)
+            }
+        }
+    }
+
+    /// Closes the disk, if it is open here. With `drains`, queued content is destroyed first, while `step` says so.
+    fn close(mut self, drains: bool, step: Step<'_>) {
+        if let Some(open) = self.open.take() {
+            let total = backlog_bytes(&open.engine.status()).max(1);
+            open.close(drains, |status| step(total.saturating_sub(backlog_bytes(status)), total));
+        }
+    }
+}
+
+impl Drop for Asked {
+    fn drop(&mut self) {
+        if let Some(open) = self.open.take() {
+            open.close(false, |_| true);
+        }
+    }
 }
 
 /// Whether a server runs the disk at `path`. Does not wait for it.

@@ -1,6 +1,7 @@
 //! Where an archive is written: to a file, which has its name once it is whole, or to whatever takes bytes as they come.
 
-use crate::vault::transfer::restore::{Partial, Restored};
+use crate::host::entries::Partial;
+use crate::vault::transfer::restore::Restored;
 use crate::vault::transfer::tar::write::write_tar;
 use crate::vault::{Error, Step};
 use quietus_vault::SnapshotId;

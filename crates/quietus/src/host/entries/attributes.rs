@@ -19,7 +19,7 @@ const SET_ID_BITS: u32 = 0o6000;
 const SECOND_NS: i64 = 1_000_000_000;
 
 /// The attributes of the file at `path`; `about` has the rest of them. A symbolic link is not followed.
-pub(in super::super) fn read(path: &Path, about: &fs::Metadata) -> Result<Metadata, Errno> {
+pub(crate) fn read(path: &Path, about: &fs::Metadata) -> Result<Metadata, Errno> {
     Ok(Metadata {
         mode: about.mode() & MODE_BITS,
         user: about.uid(),
@@ -32,12 +32,12 @@ pub(in super::super) fn read(path: &Path, about: &fs::Metadata) -> Result<Metada
 }
 
 /// The fields by which a later put recognizes a file.
-pub(in super::super) fn origin(about: &fs::Metadata) -> Origin {
+pub(crate) fn origin(about: &fs::Metadata) -> Origin {
     Origin { inode: about.ino(), changed_ns: time_ns(about.ctime(), about.ctime_nsec()) }
 }
 
 /// A time of the host, in nanoseconds since 1970.
-pub(in super::super) fn time_ns(seconds: i64, part_ns: i64) -> i64 {
+pub(crate) fn time_ns(seconds: i64, part_ns: i64) -> i64 {
     seconds.saturating_mul(SECOND_NS).saturating_add(part_ns)
 }
 
@@ -72,20 +72,20 @@ fn attributes(path: &Path) -> Result<Vec<Attribute>, Errno> {
 
 /// Where an entry was restored: a folder and its name there.
 #[derive(Clone, Copy)]
-pub(in super::super) struct Place<'a> {
-    pub(in super::super) parent: BorrowedFd<'a>,
-    pub(in super::super) name: &'a CStr,
+pub(crate) struct Place<'a> {
+    pub(crate) parent: BorrowedFd<'a>,
+    pub(crate) name: &'a CStr,
     /// Whether the entry is a symbolic link, which has no permissions.
-    pub(in super::super) is_link: bool,
+    pub(crate) is_link: bool,
 }
 
 /// The attributes that an entry did not get.
 #[derive(Default, Debug)]
-pub(in super::super) struct Refused {
+pub(crate) struct Refused {
     /// The attribute that the host refused, and why.
-    pub(in super::super) what: Vec<String>,
+    pub(crate) what: Vec<String>,
     /// Whether something is missing that only root sets: the owner, or an attribute of the system.
-    pub(in super::super) needs_root: bool,
+    pub(crate) needs_root: bool,
 }
 
 impl Refused {
@@ -97,7 +97,7 @@ impl Refused {
 }
 
 /// Gives the entry what it had.
-pub(in super::super) fn write(place: Place<'_>, metadata: &Metadata) -> Refused {
+pub(crate) fn write(place: Place<'_>, metadata: &Metadata) -> Refused {
     let mut refused = Refused::default();
     let Place { parent, name, is_link } = place;
     let mut mode = metadata.mode & MODE_BITS;

@@ -18,7 +18,7 @@ const DIGITS: usize = 16;
 const TRIES: usize = 8;
 
 /// An entry that does not have its name yet. Dropped, it is gone.
-pub(in crate::vault) struct Partial<'d> {
+pub(crate) struct Partial<'d> {
     dir: BorrowedFd<'d>,
     name: CString,
     is_kept: bool,
@@ -26,7 +26,7 @@ pub(in crate::vault) struct Partial<'d> {
 
 impl<'d> Partial<'d> {
     /// Makes an entry in the folder `dir` with `make`, which is given the name.
-    pub(in crate::vault) fn make<T>(
+    pub(crate) fn make<T>(
         dir: BorrowedFd<'d>,
         mut make: impl FnMut(&CStr) -> Result<T, Errno>,
     ) -> Result<(Self, T), Errno> {
@@ -41,7 +41,7 @@ impl<'d> Partial<'d> {
     }
 
     /// Makes an empty file in the folder `dir`.
-    pub(in crate::vault) fn file(dir: BorrowedFd<'d>) -> Result<(Self, File), Errno> {
+    pub(crate) fn file(dir: BorrowedFd<'d>) -> Result<(Self, File), Errno> {
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         Self::make(dir, |name| {
             let file = File::from(rustix::fs::openat(dir, name, flags, Mode::RUSR | Mode::WUSR)?);
@@ -57,7 +57,7 @@ impl<'d> Partial<'d> {
     }
 
     /// The name meanwhile.
-    pub(in crate::vault) fn name(&self) -> &CStr {
+    pub(crate) fn name(&self) -> &CStr {
         &self.name
     }
 
@@ -65,7 +65,7 @@ impl<'d> Partial<'d> {
     ///
     /// # Errors
     /// Errors of the host; the entry is gone then.
-    pub(in crate::vault) fn keep(mut self, name: &[u8], replaces: bool) -> Result<(), Errno> {
+    pub(crate) fn keep(mut self, name: &[u8], replaces: bool) -> Result<(), Errno> {
         let (dir, from) = (self.dir, self.name.as_c_str());
         let renamed = match replaces {
             true => rustix::fs::renameat(dir, from, dir, name),
@@ -100,7 +100,7 @@ fn draw_name() -> Result<CString, Errno> {
 }
 
 /// Removes the files from the folder that killed programs have left there, as far as that can be done.
-pub(super) fn clear(dir: impl AsFd) {
+pub(crate) fn clear(dir: impl AsFd) {
     let dir = dir.as_fd();
     for entry in Dir::read_from(dir).into_iter().flatten().flatten() {
         if is_partial(entry.file_name().to_bytes()) && is_left(dir, entry.file_name()) {
@@ -109,7 +109,7 @@ pub(super) fn clear(dir: impl AsFd) {
     }
 }
 
-pub(super) fn is_partial(name: &[u8]) -> bool {
+pub(crate) fn is_partial(name: &[u8]) -> bool {
     let digits = name.strip_prefix(PREFIX.as_bytes());
     digits.is_some_and(|it| it.len() == DIGITS && it.iter().all(u8::is_ascii_hexdigit))
 }

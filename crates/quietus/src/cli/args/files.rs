@@ -1,0 +1,64 @@
+//! Options of the commands about files in the states of a disk.
+
+use super::super::complete::epochs;
+use super::keys::CredentialArgs;
+use clap::{Args, ValueEnum, ValueHint};
+use clap_complete::engine::ArgValueCompleter;
+use std::path::PathBuf;
+
+#[derive(Debug, Args)]
+#[command(after_help = help!("quietus cat vm1@2026-11-18T10:00:/home/ann/tax.ods > tax.ods", "quietus cat vm1:2@14:/etc/fstab"))]
+pub struct DiskCatArgs {
+    /// The disk's directory, an epoch, and the path of a file in it: DISK@EPOCH:/PATH; without @EPOCH the current state. A partition stands
+    /// before the @: DISK:2@EPOCH:/PATH. `#900` in place of a path is the inode of that number.
+    #[arg(value_name = "DISK@EPOCH:/PATH", value_hint = ValueHint::DirPath, add = ArgValueCompleter::new(epochs))]
+    pub target: PathBuf,
+    /// The credential that opens the keys of a disk that is not served.
+    #[command(flatten)]
+    pub credential: CredentialArgs,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = help!("quietus history vm1:/home/ann/tax.ods"))]
+pub struct HistoryArgs {
+    /// The disk's directory, and the path of a file in it: DISK:/PATH, or DISK:2:/PATH in a partition.
+    #[arg(value_name = "DISK:/PATH", value_hint = ValueHint::DirPath)]
+    pub target: PathBuf,
+    /// The credential that opens the keys of a disk that is not served.
+    #[command(flatten)]
+    pub credential: CredentialArgs,
+}
+
+/// What a file has to be to be found.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+pub enum FileKind {
+    /// A regular file.
+    File,
+    /// A folder.
+    Folder,
+    /// A symbolic link.
+    Link,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = help!("quietus find vm1@14 '*.pst' --uid 1004", "quietus find vm1:/home '*.pst' --epochs"))]
+pub struct DiskFindArgs {
+    /// The disk's directory, an epoch, and perhaps a folder to search: DISK@EPOCH:/FOLDER; without @EPOCH the current state.
+    #[arg(value_name = "DISK@EPOCH:/FOLDER", value_hint = ValueHint::DirPath, add = ArgValueCompleter::new(epochs))]
+    pub target: PathBuf,
+    /// Name or path to find: a name such as `*.pst`, or, with a slash, a path such as `home/*/cache`. Default: all files.
+    #[arg(value_name = "GLOB")]
+    pub pattern: Option<String>,
+    /// Search all kept epochs and the current state. A file is listed once for each size and time of change that it had.
+    #[arg(long)]
+    pub epochs: bool,
+    /// Only files of the owner of that number.
+    #[arg(long, value_name = "NUMBER")]
+    pub uid: Option<u32>,
+    /// Only files of this kind.
+    #[arg(long, value_name = "KIND")]
+    pub kind: Option<FileKind>,
+    /// The credential that opens the keys of a disk that is not served.
+    #[command(flatten)]
+    pub credential: CredentialArgs,
+}

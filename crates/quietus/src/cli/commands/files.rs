@@ -1,0 +1,138 @@
+//! The commands about files in the states of a disk.
+
+use super::epochs::is_same;
+use crate::cli::args::{CredentialArgs, DiffArgs, DiskCatArgs, DiskFindArgs, FileKind, HistoryArgs};
+use crate::cli::report::Report;
+use crate::cli::{Failure, good, with_bar};
+use crate::files::{self, Disk, Look, Target, Wanted};
+use crate::vault::Globs;
+use quietus_files::{Attributes, Kind};
+use std::io;
+use std::path::Path;
+
+/// The target, which must name a file.
+fn of_file(text: &Path, example: &str) -> Result<Target, Failure> {
+    let target = Target::of(text);
+    if target.path.is_empty() {
+        let text = text.display();
+        return Err(Failure::Usage(format!("{text}: no file is named; use {text}:/PATH, as in {example}")));
+    }
+    Ok(target)
+}
+
+pub(in crate::cli) fn cat(args: &DiskCatArgs) -> Result<(), Failure> {
+    let target = of_file(&args.target, "vm1@14:/etc/fstab")?;
+    with_bar(|step| {
+        let disk = Disk::open(&target, &args.credential.source(), step)?;
+        let mut look = Look::new(&disk, &target, target.at.as_deref())?;
+        let Some(file) = look.find(&target.path)? else {
+            let why = format!("{target}: there is no such file; `quietus history` shows when there was");
+            return Err(Failure::Error(why));
+        };
+        Ok(look.cat(file, &mut io::stdout().lock(), step)?)
+    })
+}
+
+pub(in crate::cli) fn history(args: &HistoryArgs, out: &Report) -> Result<(), Failure> {
+    let target = of_file(&args.target, "vm1:/etc/fstab")?;
+    if let Some(at) = &target.at {
+        return Err(Failure::Usage(format!(
+            "{target}: a history is of all epochs; leave out \"@{at}\", or use `quietus cat`"
+        )));
+    }
+    let history = with_bar(|step| {
+        let disk = Disk::open(&target, &args.credential.source(), step)?;
+        Ok(files::history(&disk, &target, step)?)
+    })?;
+    out.history(&history);
+    if history.versions.is_empty() && history.unreadable.is_empty() {
+        return Err(Failure::Error(format!(
+            "{target}: no kept epoch has such a file, nor has the current state"
+        )));
+    }
+    good(history.unreadable.is_empty())
+}
+
+/// Lists the files that differ between two states.
+pub(super) fn diff(args: &DiffArgs, out: &Report) -> Result<(), Failure> {
+    let from = Target::of(&args.from);
+    let to = args.to.as_deref().map_or(Target { at: None, ..from.clone() }, Target::of);
+    if !is_same(&from.disk, &to.disk) || !(to.path.is_empty() || to.path == from.path) {
+        return Err(Failure::Usage(format!("{from} and {to}: name one path of one disk, in two epochs")));
+    }
+    let mut tell = |it| out.file_difference(&it);
+    let compared = with_bar(|step| {
+        let disk = Disk::open(&from, &args.credential.source(), step)?;
+        let mut one = Look::new(&disk, &from, from.at.as_deref())?;
+        let mut other = Look::new(&disk, &from, to.at.as_deref())?;
+        Ok(files::differences([&mut one, &mut other], &from.path, &mut tell, step)?)
+    })?;
+    out.files_compared(&compared);
+    good(compared.unread.is_empty())
+}
+
+/// Brings files back into the folder `into`.
+pub(super) fn bring_back(
+    target: &Path,
+    into: &Path,
+    credential: &CredentialArgs,
+    out: &Report,
+) -> Result<(), Failure> {
+    let target = Target::of(target);
+    let path = if target.path.is_empty() { "/" } else { &target.path };
+    let done = with_bar(|step| {
+        let disk = Disk::open(&target, &credential.source(), step)?;
+        let mut look = Look::new(&disk, &target, target.at.as_deref())?;
+        let Some(file) = look.find(path)? else {
+            return Err(Failure::Error(format!("{target}: there is no such file or folder")));
+        };
+        let name = path.trim_end_matches('/').rsplit('/').next().unwrap_or_default();
+        Ok(files::bring_back(&mut look, (file, name.as_bytes()), into, step)?)
+    })?;
+    out.brought_back(&done);
+    good(done.refused_count == 0)
+}
+
+/// The options of a search.
+struct Options<'a> {
+    pattern: Option<Globs>,
+    args: &'a DiskFindArgs,
+}
+
+impl Wanted for Options<'_> {
+    fn wants(&self, path: &[u8], attributes: &Attributes) -> bool {
+        let is_kind = |kind| match kind {
+            FileKind::File => attributes.kind == Kind::Regular,
+            FileKind::Folder => attributes.kind == Kind::Folder,
+            FileKind::Link => attributes.kind == Kind::Link,
+        };
+        self.args.uid.is_none_or(|uid| attributes.owner.is_some_and(|(owner, _)| owner == uid))
+            && self.args.kind.is_none_or(is_kind)
+            && self.pattern.as_ref().is_none_or(|pattern| pattern.have(path))
+    }
+}
+
+pub(in crate::cli) fn find(args: &DiskFindArgs, out: &Report) -> Result<(), Failure> {
+    let target = Target::of(&args.target);
+    if let Some(at) = target.at.as_ref().filter(|_| args.epochs) {
+        return Err(Failure::Usage(format!("{target}: --epochs searches all epochs; leave out \"@{at}\"")));
+    }
+    let globs = |pattern: &String| Globs::new("the pattern", std::slice::from_ref(pattern));
+    let pattern = args.pattern.as_ref().map(globs).transpose()?;
+    let wanted = Options { pattern, args };
+    let mut tell = |it| out.found_file(&it);
+    let found = with_bar(|step| {
+        let disk = Disk::open(&target, &args.credential.source(), step)?;
+        if args.epochs {
+            return Ok(files::find_in_all(&disk, &target, &wanted, &mut tell, step)?);
+        }
+        let mut look = Look::new(&disk, &target, target.at.as_deref())?;
+        let path = if target.path.is_empty() { "/" } else { &target.path };
+        let Some(folder) = look.find(path)? else {
+            return Err(Failure::Error(format!("{target}: there is no such folder")));
+        };
+        Ok(files::find(&mut look, (folder, path.as_bytes()), &wanted, &mut tell, step)?)
+    })?;
+    out.searched_files(&found);
+    good(found.refused_count == 0)
+}

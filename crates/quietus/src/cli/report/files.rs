@@ -1,0 +1,110 @@
+//! Reports about files in the states of a disk.
+
+use super::{Report, bytes};
+use crate::files::{
+    BroughtBack, FileChange, FileDifference, FileHistory, FileVersion, FilesCompared, Found, FoundFile,
+};
+use std::fmt::{self, Write};
+
+impl Report {
+    pub(crate) fn history(&self, it: &FileHistory) {
+        self.say(it, |out| {
+            it.versions.iter().try_for_each(|it| version(out, it))?;
+            it.unreadable.iter().try_for_each(|it| {
+                let state = it.epoch.map_or("the current state".into(), |epoch| format!("epoch {epoch}"));
+                writeln!(out, "{state} cannot be read: {}", it.why)
+            })
+        });
+    }
+
+    pub(crate) fn file_difference(&self, it: &FileDifference) {
+        self.say(it, |out| {
+            let sign = match it.change {
+                FileChange::Added => '+',
+                FileChange::Removed => '-',
+                FileChange::Changed => 'M',
+            };
+            write!(out, "{sign} {}", it.path)
+        });
+    }
+
+    pub(crate) fn files_compared(&self, it: &FilesCompared) {
+        self.say(it, |out| {
+            writeln!(out, "{} added, {} removed, {} changed", it.added, it.removed, it.changed)?;
+            it.unread.iter().try_for_each(|why| writeln!(out, "failed: {why}"))
+        });
+    }
+
+    pub(crate) fn brought_back(&self, it: &BroughtBack) {
+        self.say(it, |out| {
+            let (files, folders, size) = (it.files, it.folders, bytes(it.bytes));
+            writeln!(
+                out,
+                "{}: {files} files and {folders} folders brought back into {}, {size}",
+                it.target, it.into
+            )?;
+            if it.needs_root > 0 {
+                writeln!(
+                    out,
+                    "{} did not get their owner, or what else only root sets; run this as root",
+                    it.needs_root
+                )?;
+            }
+            refused(out, &it.refused, it.refused_count)
+        });
+    }
+
+    pub(crate) fn found_file(&self, it: &FoundFile) {
+        self.say(it, |out| {
+            let epochs = match (it.from, it.to) {
+                (None, _) => "now".into(),
+                (Some(from), None) => format!("{from} to now"),
+                (Some(from), Some(to)) if from == to => from.to_string(),
+                (Some(from), Some(to)) => format!("{from} to {to}"),
+            };
+            let modified = it.modified.as_deref().map_or("", seconds);
+            write!(out, "{epochs:>12}  {:>12}  {modified:<20}  {}", it.bytes, it.path)
+        });
+    }
+
+    pub(crate) fn searched_files(&self, it: &Found) {
+        self.say(it, |out| {
+            writeln!(out, "{} found", it.files)?;
+            refused(out, &it.refused, it.refused_count)
+        });
+    }
+}
+
+/// The paths that were refused, and how many more there are.
+fn refused(out: &mut String, some: &[String], count: u64) -> fmt::Result {
+    some.iter().try_for_each(|why| writeln!(out, "failed: {why}"))?;
+    match count.saturating_sub(some.len() as u64) {
+        0 => Ok(()),
+        more => writeln!(out, "… and {more} more"),
+    }
+}
+
+/// The text of a time without parts of its second.
+fn seconds(time: &str) -> &str {
+    time.split_once('.').map_or(time, |(seconds, _)| seconds)
+}
+
+fn version(out: &mut String, it: &FileVersion) -> fmt::Result {
+    let from = match (it.from, &it.closed) {
+        (None, _) => "now".into(),
+        (Some(from), None) => format!("({from})"),
+        (Some(from), Some(closed)) => format!("{} ({from})", seconds(closed)),
+    };
+    let to = match (it.from, it.to) {
+        (None, _) => String::new(),
+        (Some(_), None) => "to now".into(),
+        (Some(from), Some(to)) if from == to => String::new(),
+        (Some(_), Some(to)) => format!("to ({to})"),
+    };
+    let changed = match it.changed_bytes {
+        all if all >= it.bytes => "all".into(),
+        some => bytes(some),
+    };
+    let names = it.links.filter(|links| *links != 1).map_or_else(String::new, |it| format!("  {it} names"));
+    writeln!(out, "{:>4}  {from:<28} {to:<12} {:>14}  changed {changed}{names}", it.version, it.bytes)
+}

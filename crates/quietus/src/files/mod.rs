@@ -1,0 +1,211 @@
+//! Files in the states of a disk: look back, and bring back. The parsers are those of `quietus_files`; they run in the process of the
+//! command, and ask the disk, served or not, for bytes.
+//!
+//! | question | where |
+//! | --- | --- |
+//! | how people say which file they mean | `target` |
+//! | where the bytes of a state come from | `state` |
+//! | the versions of one file | `history` |
+//! | the files that a pattern is of; those that differ between two states | `find`, `differences` |
+//! | files as files of this host again | `restore` |
+
+mod differences;
+mod find;
+mod history;
+mod restore;
+mod state;
+mod target;
+
+pub use differences::{FileChange, FileDifference, FilesCompared, differences};
+pub use find::{Found, FoundFile, Wanted, find, find_in_all};
+pub use history::{FileHistory, FileVersion, Unreadable, history};
+pub use restore::{BroughtBack, bring_back};
+pub use state::{Disk, Seen, State};
+pub use target::Target;
+
+use crate::base::rfc3339;
+use crate::front::control::Refused;
+use quietus_core::base::extents::ExtentMap;
+use quietus_core::base::units::{Addr, Extent};
+use quietus_files::{Attributes, Entry, ExtendedAttribute, FileId, Kind, Run, Time};
+use std::io::Write;
+
+/// Bytes of a file that are read at once.
+const PIECE_BYTES: usize = 8 << 20;
+/// Most entries of a folder that are listed.
+const ENTRIES_MAX: usize = 4 << 20;
+
+/// The text of a time.
+fn time_text(time: Time) -> String {
+    let ns = time.seconds.saturating_mul(1_000_000_000).saturating_add(i64::from(time.nanoseconds));
+    rfc3339::text_ns(ns)
+}
+
+/// Why files cannot be read.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The disk refused.
+    #[error("{0}")]
+    Refused(Refused),
+    /// The file system cannot be read.
+    #[error("{0}: {1}")]
+    Files(String, quietus_files::Error),
+    /// The content cannot be written where it is to go.
+    #[error("cannot write {0}: {1}")]
+    Write(String, std::io::Error),
+    /// A person interrupted the command.
+    #[error("interrupted")]
+    Interrupted,
+}
+
+impl Error {
+    /// Why the file system of `target` cannot be opened, and what to do.
+    fn of_open(target: &Target, error: quietus_files::Error) -> Self {
+        let name = target.to_string();
+        match error {
+            quietus_files::Error::Several(what) => {
+                let disk = target.disk.display();
+                Self::Refused(format!("{name}: {what}; name one, as in {disk}:1:/PATH").into())
+            }
+            error => Self::Files(name, error),
+        }
+    }
+}
+
+impl From<Refused> for Error {
+    fn from(refused: Refused) -> Self {
+        Self::Refused(refused)
+    }
+}
+
+/// The file system of a target, in one state.
+pub struct Look {
+    opened: quietus_files::Found,
+    /// What was read of the disk.
+    pub seen: Seen,
+    /// The epoch; `None` for the current state.
+    pub epoch: Option<u64>,
+    name: String,
+}
+
+impl Look {
+    /// The file system of `target` in the state that people call `at`.
+    pub fn new(disk: &std::rc::Rc<Disk>, target: &Target, at: Option<&str>) -> Result<Self, Error> {
+        let state = State::new(disk, at)?;
+        let (seen, epoch) = (state.seen(), state.epoch);
+        let name = target.to_string();
+        let opened = quietus_files::open(Box::new(state), target.partition);
+        let opened = opened.map_err(|error| Error::of_open(target, error))?;
+        Ok(Self { opened, seen, epoch, name })
+    }
+
+    fn failed(&self, path: &str) -> impl Fn(quietus_files::Error) -> Error + use<> {
+        let name = if path.is_empty() { self.name.clone() } else { format!("{}: {path}", self.name) };
+        move |error| Error::Files(name.clone(), error)
+    }
+
+    /// The file at `path`; `None` if there is none.
+    pub fn find(&mut self, path: &str) -> Result<Option<FileId>, Error> {
+        match self.opened.look_up(path.as_bytes()) {
+            Err(quietus_files::Error::Missing(_)) => Ok(None),
+            found => found.map(Some).map_err(self.failed("")),
+        }
+    }
+
+    /// What is said of `file`.
+    pub fn attributes(&mut self, file: FileId) -> Result<Attributes, Error> {
+        let failed = self.failed("");
+        self.opened.attributes(file).map_err(failed)
+    }
+
+    /// The entries of `folder`.
+    pub fn list(&mut self, folder: FileId) -> Result<Vec<Entry>, Error> {
+        let failed = self.failed("");
+        let mut entries = Vec::new();
+        let listed = self.opened.list(folder, &mut |entry| {
+            entries.push(entry);
+            entries.len() < ENTRIES_MAX
+        });
+        listed.map(|()| entries).map_err(failed)
+    }
+
+    /// Where the content of `file` lies; nowhere if it is no regular file.
+    pub fn places(&mut self, file: FileId) -> Result<ExtentMap<Addr, ()>, Error> {
+        let mut places = ExtentMap::default();
+        if self.attributes(file)?.kind != Kind::Regular {
+            return Ok(places);
+        }
+        let failed = self.failed("");
+        let found = self.opened.runs(file, &mut |run: Run| {
+            if let Some(place) = run.place {
+                places.insert(Extent::new(place.0, run.bytes), ());
+            }
+            true
+        });
+        match found {
+            // What is encrypted or compressed has attributes all the same.
+            Ok(()) | Err(quietus_files::Error::Unsupported(_)) => Ok(places),
+            Err(error) => Err(failed(error)),
+        }
+    }
+
+    /// Writes the content of `file` to `out`, while `step` says so.
+    pub fn cat(
+        &mut self,
+        file: FileId,
+        out: &mut dyn Write,
+        step: crate::disk::Step<'_>,
+    ) -> Result<(), Error> {
+        let (failed, size) = (self.failed(""), self.attributes(file)?.bytes);
+        let unwritten = |error| Error::Write("the content to standard output".into(), error);
+        let mut at = 0;
+        while at < size {
+            let bytes = self.opened.read(file, at, PIECE_BYTES).map_err(&failed)?;
+            if bytes.is_empty() {
+                break;
+            }
+            out.write_all(&bytes).map_err(unwritten)?;
+            at += bytes.len() as u64;
+            if !step(at, size) {
+                return Err(Error::Interrupted);
+            }
+        }
+        out.flush().map_err(unwritten)
+    }
+
+    /// The target, as it was named.
+    pub fn name(&self) -> String {
+        self.name.clone()
+    }
+
+    /// The first byte and the number of bytes of each part of a regular file that has data.
+    pub fn data(&mut self, file: FileId) -> Result<Vec<(u64, u64)>, Error> {
+        let (failed, mut parts) = (self.failed(""), Vec::<(u64, u64)>::new());
+        let found = self.opened.runs(file, &mut |run: Run| {
+            match parts.last_mut() {
+                Some((at, bytes)) if *at + *bytes == run.at => *bytes += run.bytes,
+                _ => parts.push((run.at, run.bytes)),
+            }
+            true
+        });
+        found.map(|()| parts).map_err(failed)
+    }
+
+    /// Content of a regular file from `at` on: at most `bytes`, and no more than is read at once.
+    pub fn piece(&mut self, file: FileId, at: u64, bytes: u64) -> Result<Vec<u8>, Error> {
+        let failed = self.failed("");
+        self.opened.read(file, at, bytes.min(PIECE_BYTES as u64) as usize).map_err(failed)
+    }
+
+    /// Where a symbolic link leads.
+    pub fn link(&mut self, file: FileId) -> Result<Vec<u8>, Error> {
+        let failed = self.failed("");
+        self.opened.link(file).map_err(failed)
+    }
+
+    /// The extended attributes of a file.
+    pub fn extended(&mut self, file: FileId) -> Result<Vec<ExtendedAttribute>, Error> {
+        let failed = self.failed("");
+        self.opened.extended(file).map_err(failed)
+    }
+}
