@@ -82,73 +82,93 @@ struct Last {
     shown: Option<Shown>,
 }
 
+/// The versions so far, and the state that was looked at last.
+struct Task<'a> {
+    disk: &'a Rc<Disk>,
+    target: &'a Target,
+    last: Option<Last>,
+    found: Vec<FileVersion>,
+    unreadable: Vec<Unreadable>,
+}
+
 /// The versions of the file at the path of `target`, of all kept epochs and the current state.
 pub fn history(disk: &Rc<Disk>, target: &Target, step: Step<'_>) -> Result<FileHistory, Error> {
     let epochs = epochs(disk)?;
-    let (mut last, mut found): (Option<Last>, _) = (None, Vec::<FileVersion>::new());
-    let mut unreadable = Vec::new();
+    let mut task = Task { disk, target, last: None, found: Vec::new(), unreadable: Vec::new() };
     let of = epochs.len() as u64 + 1;
-    let states = epochs.iter().map(Some).chain([None]);
-    for (done, line) in states.enumerate() {
+    for (done, line) in epochs.iter().map(Some).chain([None]).enumerate() {
         if !step(done as u64, of) {
             return Err(Error::Interrupted);
         }
+        task.state(line)?;
+    }
+    task.found.reverse();
+    Ok(FileHistory { history: target.to_string(), versions: task.found, unreadable: task.unreadable })
+}
+
+impl Task<'_> {
+    /// Goes on to the next state: the epoch of `line`, or the current one.
+    fn state(&mut self, line: Option<&VersionLine>) -> Result<(), Error> {
         let epoch = line.map(|it| it.epoch);
-        let changed = match &last {
-            Some(it) => Some(changed(disk, it.epoch, epoch)?),
-            None => None,
-        };
-        if let (Some(it), Some(changed)) = (&mut last, &changed)
-            && !touches(changed, it)
+        let changed = self.last.as_ref().map(|it| changed(self.disk, it.epoch, epoch)).transpose()?;
+        if let (Some(last), Some(changed)) = (&mut self.last, &changed)
+            && !touches(changed, last)
         {
-            it.epoch = epoch;
-            if it.shown.is_some() {
-                found.last_mut().expect("what was shown has its version").to = epoch;
+            last.epoch = epoch;
+            if last.shown.is_some() {
+                self.found.last_mut().expect("a file that was shown has a version").to = epoch;
             }
-            continue;
+            return Ok(());
         }
-        let (seen, shown) = match look(disk, target, epoch) {
-            Ok(looked) => looked,
+        match look(self.disk, self.target, epoch) {
+            Ok((seen, shown)) => {
+                if let Some(shown) = &shown {
+                    self.note(line, shown, changed.as_ref())?;
+                }
+                self.last = Some(Last { epoch, seen, shown });
+            }
             Err(Error::Files(_, why)) => {
-                unreadable.push(Unreadable { epoch, why: why.to_string() });
-                last = None;
-                continue;
+                self.unreadable.push(Unreadable { epoch, why: why.to_string() });
+                self.last = None;
             }
             Err(error) => return Err(error),
-        };
-        if let Some(shown) = &shown {
-            let before = last.as_ref().and_then(|it| it.shown.as_ref());
-            let rewritten = changed.as_ref().map(|changed| parts(&shown.runs, changed));
-            let is_same = match (before, &rewritten, last.as_ref().and_then(|it| it.epoch)) {
-                (Some(before), Some(rewritten), Some(from)) if before.is(shown) => {
-                    disk.is_same(rewritten, from, epoch)?
-                }
-                _ => false,
-            };
-            if is_same {
-                found.last_mut().expect("what was shown has its version").to = epoch;
-            } else {
-                let goes_on = before.is_some_and(|it| it.file == shown.file);
-                let size = shown.attributes.bytes;
-                let rewritten =
-                    rewritten.filter(|_| goes_on).map(|parts| parts.iter().map(|it| it.len).sum());
-                found.push(FileVersion {
-                    version: found.len() + 1,
-                    from: epoch,
-                    closed: line.map(|it| it.closed_ms).filter(|ms| *ms > 0).map(rfc3339::text),
-                    to: epoch,
-                    file: shown.file.number,
-                    bytes: size,
-                    changed_bytes: rewritten.map_or(size, |bytes: u64| bytes.min(size)),
-                    links: shown.attributes.links,
-                    modified: shown.attributes.modified.map(time_text),
-                });
-            }
         }
-        last = Some(Last { epoch, seen, shown });
+        Ok(())
     }
-    found.reverse();
-    Ok(FileHistory { history: target.to_string(), versions: found, unreadable })
+
+    /// Notes what the state of `line` shows, where blocks have `changed` since the last one.
+    fn note(
+        &mut self,
+        line: Option<&VersionLine>,
+        shown: &Shown,
+        changed: Option<&ExtentMap<Addr, ()>>,
+    ) -> Result<(), Error> {
+        let epoch = line.map(|it| it.epoch);
+        let rewritten = changed.map(|changed| parts(&shown.runs, changed)).unwrap_or_default();
+        let last = self.last.as_ref().and_then(|last| Some((last.epoch?, last.shown.as_ref()?)));
+        if let Some((from, before)) = last
+            && before.is(shown)
+            && self.disk.is_same(&rewritten, from, epoch)?
+        {
+            self.found.last_mut().expect("a file that was shown has a version").to = epoch;
+            return Ok(());
+        }
+        let goes_on = last.is_some_and(|(_, before)| before.file == shown.file);
+        let bytes = shown.attributes.bytes;
+        let rewritten_bytes = rewritten.iter().map(|part| part.len).sum::<u64>();
+        self.found.push(FileVersion {
+            version: self.found.len() + 1,
+            from: epoch,
+            closed: line.map(|it| it.closed_ms).filter(|ms| *ms > 0).map(rfc3339::text),
+            to: epoch,
+            file: shown.file.number,
+            bytes,
+            changed_bytes: if goes_on { rewritten_bytes.min(bytes) } else { bytes },
+            links: shown.attributes.links,
+            modified: shown.attributes.modified.map(time_text),
+        });
+        Ok(())
+    }
 }
 
 /// All kept epochs, in order. A disk that keeps no past has an empty list.
