@@ -11,6 +11,7 @@ use crate::front::control::socket::wire::{Line, SOCKET, through_fd};
 use crate::host::directory::DirectoryErrorKind;
 use crate::open_disk::{OpenDisk, backlog_bytes};
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
+use std::cell::Cell;
 use std::fs::File;
 use std::io::{self, BufRead, BufReader};
 use std::os::unix::net::UnixStream;
@@ -49,6 +50,8 @@ pub struct Asked {
     path: PathBuf,
     /// The disk; `None` if a server answers.
     open: Option<Box<OpenDisk>>,
+    /// The connection for the next call, if there is one: a server answers one call on each.
+    next: Cell<Option<UnixStream>>,
 }
 
 impl Asked {
@@ -63,17 +66,17 @@ impl Asked {
         source: Option<&Source>,
         step: Step<'_>,
     ) -> Result<Self, Refused> {
-        let of = |open| Self { path: path.into(), open };
-        if connect(path).is_some() {
-            return Ok(of(None));
+        let served = |stream| Self { path: path.into(), open: None, next: Cell::new(Some(stream)) };
+        if let Some(stream) = connect(path) {
+            return Ok(served(stream));
         }
         match OpenDisk::open_unlocked(path, look_only, source, step) {
-            Ok(open) => Ok(of(Some(Box::new(open)))),
+            Ok(open) => Ok(Self { path: path.into(), open: Some(Box::new(open)), next: Cell::new(None) }),
             // A server may have started meanwhile.
             Err(StartError::Disk(error))
                 if matches!(error.kind, DiskErrorKind::Directory(DirectoryErrorKind::Locked(_))) =>
             {
-                connect(path).map(|_| of(None)).ok_or_else(|| error.to_string().into())
+                connect(path).map(served).ok_or_else(|| error.to_string().into())
             }
             Err(error) if error.is_interrupted() => Err(Refused::Interrupted),
             Err(error) => Err(error.to_string().into()),
@@ -88,8 +91,8 @@ impl Asked {
         match &self.open {
             Some(open) => open.answer(call, file, step),
             None => {
-                let stream =
-                    connect(&self.path).ok_or("the server of the disk has ended; run the command again")?;
+                let stream = self.next.take().or_else(|| connect(&self.path));
+                let stream = stream.ok_or("the server of the disk has ended; run the command again")?;
                 ask_server(&stream, call, file, step)
             }
         }
