@@ -60,9 +60,9 @@ fn the_only_partition_with_a_file_system_is_taken() {
 fn of_several_partitions_with_a_file_system_one_must_be_chosen() {
     let floppy = floppy("finding.several");
     let image = partitioned(&[&floppy, b"XFSB", &floppy]);
-    let text = "several partitions have a file system: choose one; 1: 8.0 MiB, FAT12; \
+    let text = "several partitions have a file system; 1: 8.0 MiB, FAT12; \
                 2: 8.0 MiB, xfs, which is not read; 3: 8.0 MiB, FAT12";
-    assert_eq!(open(&image, None), Err(Error::Unknown(text.into())));
+    assert_eq!(open(&image, None), Err(Error::Several(text.into())));
     assert_eq!(open(&image, Some(3)), Ok(("FAT12", Some(3))));
 }
 
@@ -86,9 +86,9 @@ fn a_boot_sector_that_a_table_left_in_place_is_one_more_choice() {
     let table = image.bytes[446..512].to_vec();
     image.put(0, &floppy("finding.stale.whole")[..MIB]);
     image.put(446, &table);
-    let text = "several partitions have a file system: choose one; 0 (the whole disk): 64.0 MiB, FAT12; \
+    let text = "several partitions have a file system; 0 (the whole disk): 64.0 MiB, FAT12; \
                 1: 8.0 MiB, FAT12";
-    assert_eq!(open(&image, None), Err(Error::Unknown(text.into())));
+    assert_eq!(open(&image, None), Err(Error::Several(text.into())));
     assert_eq!(open(&image, Some(finding::WHOLE)), Ok(("FAT12", None)));
     assert_eq!(open(&image, Some(1)), Ok(("FAT12", Some(1))));
     image.put(14, &[0, 0]);
