@@ -110,6 +110,14 @@ pub struct Time {
     pub nanoseconds: u32,
 }
 
+impl Time {
+    /// Nanoseconds since 1970; the nearest number if that is out of range.
+    #[must_use]
+    pub fn ns(self) -> i64 {
+        self.seconds.saturating_mul(1_000_000_000).saturating_add(i64::from(self.nanoseconds))
+    }
+}
+
 /// What a file system says of a file, apart from its content. What the format has not is `None`.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Attributes {

@@ -37,8 +37,7 @@ const ENTRIES_MAX: usize = 4 << 20;
 
 /// The text of a time.
 fn time_text(time: Time) -> String {
-    let ns = time.seconds.saturating_mul(1_000_000_000).saturating_add(i64::from(time.nanoseconds));
-    rfc3339::text_ns(ns)
+    rfc3339::text_ns(time.ns())
 }
 
 /// Why files cannot be read.
@@ -99,8 +98,8 @@ impl Look {
         Ok(Self { opened, seen, epoch, name })
     }
 
-    fn failed(&self, path: &str) -> impl Fn(quietus_files::Error) -> Error + use<> {
-        let name = if path.is_empty() { self.name.clone() } else { format!("{}: {path}", self.name) };
+    fn failed(&self) -> impl Fn(quietus_files::Error) -> Error + use<> {
+        let name = self.name.clone();
         move |error| Error::Files(name.clone(), error)
     }
 
@@ -108,19 +107,19 @@ impl Look {
     pub fn find(&mut self, path: &str) -> Result<Option<FileId>, Error> {
         match self.opened.look_up(path.as_bytes()) {
             Err(quietus_files::Error::Missing(_)) => Ok(None),
-            found => found.map(Some).map_err(self.failed("")),
+            found => found.map(Some).map_err(self.failed()),
         }
     }
 
     /// What is said of `file`.
     pub fn attributes(&mut self, file: FileId) -> Result<Attributes, Error> {
-        let failed = self.failed("");
+        let failed = self.failed();
         self.opened.attributes(file).map_err(failed)
     }
 
     /// The entries of `folder`.
     pub fn list(&mut self, folder: FileId) -> Result<Vec<Entry>, Error> {
-        let failed = self.failed("");
+        let failed = self.failed();
         let mut entries = Vec::new();
         let listed = self.opened.list(folder, &mut |entry| {
             entries.push(entry);
@@ -135,7 +134,7 @@ impl Look {
         if self.attributes(file)?.kind != Kind::Regular {
             return Ok(places);
         }
-        let failed = self.failed("");
+        let failed = self.failed();
         let found = self.opened.runs(file, &mut |run: Run| {
             if let Some(place) = run.place {
                 places.insert(Extent::new(place.0, run.bytes), ());
@@ -156,7 +155,7 @@ impl Look {
         out: &mut dyn Write,
         step: crate::disk::Step<'_>,
     ) -> Result<(), Error> {
-        let (failed, size) = (self.failed(""), self.attributes(file)?.bytes);
+        let (failed, size) = (self.failed(), self.attributes(file)?.bytes);
         let unwritten = |error| Error::Write("the content to standard output".into(), error);
         let mut at = 0;
         while at < size {
@@ -180,7 +179,7 @@ impl Look {
 
     /// The first byte and the number of bytes of each part of a regular file that has data.
     pub fn data(&mut self, file: FileId) -> Result<Vec<(u64, u64)>, Error> {
-        let (failed, mut parts) = (self.failed(""), Vec::<(u64, u64)>::new());
+        let (failed, mut parts) = (self.failed(), Vec::<(u64, u64)>::new());
         let found = self.opened.runs(file, &mut |run: Run| {
             match parts.last_mut() {
                 Some((at, bytes)) if *at + *bytes == run.at => *bytes += run.bytes,
@@ -193,19 +192,19 @@ impl Look {
 
     /// Content of a regular file from `at` on: at most `bytes`, and no more than is read at once.
     pub fn piece(&mut self, file: FileId, at: u64, bytes: u64) -> Result<Vec<u8>, Error> {
-        let failed = self.failed("");
+        let failed = self.failed();
         self.opened.read(file, at, bytes.min(PIECE_BYTES as u64) as usize).map_err(failed)
     }
 
     /// Where a symbolic link leads.
     pub fn link(&mut self, file: FileId) -> Result<Vec<u8>, Error> {
-        let failed = self.failed("");
+        let failed = self.failed();
         self.opened.link(file).map_err(failed)
     }
 
     /// The extended attributes of a file.
     pub fn extended(&mut self, file: FileId) -> Result<Vec<ExtendedAttribute>, Error> {
-        let failed = self.failed("");
+        let failed = self.failed();
         self.opened.extended(file).map_err(failed)
     }
 }

@@ -30,7 +30,6 @@ const REFUSED_MAX: usize = 1000;
 /// Permissions where the file system has none.
 const FILE_MODE: u32 = 0o644;
 const FOLDER_MODE: u32 = 0o755;
-const SECOND_NS: i64 = 1_000_000_000;
 
 /// The result of bringing files back.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, JsonSchema)]
@@ -248,16 +247,12 @@ impl Task<'_, '_> {
     fn metadata(&mut self, file: FileId, attributes: &Attributes) -> Result<Metadata, String> {
         let is_folder = attributes.kind == Kind::Folder;
         let (user, group) = attributes.owner.unwrap_or((uid(), gid()));
-        let modified = attributes.modified.unwrap_or_default();
         let extended = self.look.extended(file).map_err(|error| error.to_string())?;
         Ok(Metadata {
             mode: attributes.mode.unwrap_or(if is_folder { FOLDER_MODE } else { FILE_MODE }),
             user,
             group,
-            modified_ns: modified
-                .seconds
-                .saturating_mul(SECOND_NS)
-                .saturating_add(i64::from(modified.nanoseconds)),
+            modified_ns: attributes.modified.unwrap_or_default().ns(),
             attributes: extended,
             hard_link: None,
             origin: None,
