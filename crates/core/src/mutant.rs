@@ -167,6 +167,12 @@ mutants! {
     HideGap,
     /// A forget is replied to before its intent is durable.
     ReplyBeforeIntent,
+    /// A version that was forgotten alone reads as zeros.
+    HideTombstone,
+    /// Versions that other epochs show, too, are forgotten with those of some.
+    AmendShared,
+    /// Versions of the current state are forgotten with those of some epochs.
+    AmendCurrent,
     /// A job destroys a stub before the journal says durably that it is owed.
     KillBeforeOwed,
     /// A plain death makes a sensitive one plain that is still owed at the same bytes.
@@ -236,7 +242,7 @@ impl Mutant {
     pub const WATCHED: [Self; 3] = Self::group(Self::PassBeforeSpace);
 
     /// The mutants that show where versions are kept only.
-    pub const OF_VERSIONS: [Self; 24] = Self::group(Self::StubOverStub);
+    pub const OF_VERSIONS: [Self; 27] = Self::group(Self::StubOverStub);
 
     /// The mutant that shows only if a job comes between a death and the next frame, and the power is cut before that frame: once in more
     /// histories than can be played. A test of the store (`store/versions/tests.rs`) catches it.

@@ -63,6 +63,8 @@ pub enum Question {
     Page(Pos, Vec<u8>),
     /// The versions in the order of the index, from this block and epoch on: [`Reply::Versions`].
     Versions(Block, Epoch),
+    /// The first bytes from this address on that the epoch does not show any more: [`Reply::Gap`].
+    FirstGap(Epoch, u64),
 }
 
 /// What was found of stubs, or of cells.
@@ -81,7 +83,8 @@ pub struct Judged {
 /// Versions in the order of the index.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Listed {
-    /// The versions: the block, the epoch that wrote it, and where the content lies; nowhere if it was freed then.
+    /// The versions: the block, the epoch that wrote it, and where the content lies; nowhere if it was freed then, or if this version was
+    /// forgotten.
     pub versions: Vec<(Block, Epoch, Option<Slot>)>,
     /// Where to go on; `None` at the end.
     pub next: Option<(Block, Epoch)>,
@@ -148,7 +151,8 @@ pub enum Op {
     Ask(Question),
     /// Forget epochs that have closed: they are not shown any more, and what only they show is destroyed. Or forget
     /// blocks in all epochs up to the last of these: no epoch shows them any more, and what they had is destroyed;
-    /// [refused](Refusal::Current) if the current state shows some of that. The reply comes when the intent is durable.
+    /// [refused](Refusal::Current) if the current state shows some of that. Or forget what these epochs show of some blocks, and nothing
+    /// else; refused also if [another epoch](Refusal::Shared) shows some of it. The reply comes when the intent is durable.
     Forget(Scope),
 }
 
@@ -232,6 +236,8 @@ pub enum Reply {
     Page(Option<String>),
     /// Versions in the order of the index.
     Versions(Box<Listed>),
+    /// The first bytes that were forgotten, if any were found; and where to go on, if there may be some.
+    Gap(Option<Extent<Addr>>, Option<u64>),
 }
 
 impl Default for Reply {
@@ -284,9 +290,9 @@ pub enum Refusal {
     /// The epoch was forgotten.
     #[error("epoch {} is forgotten and cannot be read again; `quietus versions` lists those that are kept", .0.0)]
     Forgotten(Epoch),
-    /// These bytes were forgotten, in the epoch and all before it.
+    /// These bytes were forgotten, in the epoch and perhaps in others.
     #[error(
-        "the {} bytes at {} are forgotten in epoch {} and all before: they cannot be read again; read around them",
+        "the {} bytes at {} are forgotten in epoch {}: they cannot be read again; read around them",
         .1.len, .1.start.0, .0.0
     )]
     ForgottenBlocks(Epoch, Extent<Addr>),
@@ -297,6 +303,12 @@ pub enum Refusal {
         .1.start.0, .0.0
     )]
     Current(Epoch, Extent<Addr>),
+    /// Another epoch shows content in this block that was to be forgotten in the first one.
+    #[error(
+        "epoch {} shows at {} what was to be forgotten in epoch {}: that would be destroyed; name that epoch, too, or leave these bytes out",
+        .1.0, .2.start.0, .0.0
+    )]
+    Shared(Epoch, Epoch, Extent<Addr>),
     /// The current state is being replaced by that of an epoch.
     #[error("the disk is being restored; try again when that is done")]
     Restoring,

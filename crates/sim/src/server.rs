@@ -146,6 +146,8 @@ figures! {
     forgotten,
     /// Forgets of blocks in all epochs.
     chains,
+    /// Forgets of what some epochs show of blocks.
+    amended,
     /// Times that a place would not be erased.
     remained,
     /// Fresh keys of all others that a purge has written to the root.

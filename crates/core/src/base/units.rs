@@ -77,7 +77,7 @@ impl EpochRange {
     }
 }
 
-/// The scope of a forget: epochs as a whole, or some blocks in these epochs and all before.
+/// The scope of a forget: epochs as a whole; some blocks in these epochs and all before; or in these epochs only.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct Scope {
     /// The epochs.
@@ -87,11 +87,28 @@ pub struct Scope {
     /// one too. None for all that only these epochs show.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub blocks: Option<Extent<Addr>>,
+    /// Of the blocks, only the versions that these epochs show are forgotten. Absent if all up to the last epoch are.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub only: bool,
+}
+
+impl Scope {
+    /// Some blocks, in all epochs up to the last of these.
+    #[must_use]
+    pub fn chain(epochs: EpochRange, blocks: Extent<Addr>) -> Self {
+        Self { epochs, blocks: Some(blocks), only: false }
+    }
+
+    /// The versions of some blocks that these epochs show.
+    #[must_use]
+    pub fn shown(epochs: EpochRange, blocks: Extent<Addr>) -> Self {
+        Self { epochs, blocks: Some(blocks), only: true }
+    }
 }
 
 impl From<EpochRange> for Scope {
     fn from(epochs: EpochRange) -> Self {
-        Self { epochs, blocks: None }
+        Self { epochs, blocks: None, only: false }
     }
 }
 

@@ -46,7 +46,7 @@ pub trait Epochs {
     /// That part.
     fn answer(&self, question: &Question) -> Result<Reply, Place>;
 
-    /// Begins to forget epochs that are kept, or blocks in all epochs up to one: they are not shown any more. The ends of
+    /// Begins to forget epochs that are kept, or blocks in all epochs up to one, or in some: they are not shown any more. The ends of
     /// the epochs are durable, and so is what the epoch after them shows instead of the blocks' content.
     fn forget(&mut self, scope: Scope);
 
@@ -59,15 +59,12 @@ pub trait Epochs {
     /// [`Gone`].
     fn locate(&self, extent: Extent<Addr>, epoch: Epoch) -> Result<Places, Gone>;
 
-    /// The first bytes of `extent` that are forgotten in `epoch`.
-    fn gap(&self, extent: Extent<Addr>, epoch: Epoch) -> Option<Extent<Addr>>;
-
-    /// The first block of `extent` whose content in the open epoch is from epoch `to` or before, after a look at `looks_max`
-    /// blocks or fewer. Or the part of the store's metadata that has to be read first.
+    /// The first block of `extent` whose content dies with `scope`, and is shown by the open epoch, or by one that is not among those of
+    /// the scope; after a look at `looks_max` blocks or fewer. Or the part of the store's metadata that has to be read first.
     ///
     /// # Errors
     /// That part.
-    fn find_shared(&self, extent: Extent<Addr>, to: Epoch, looks_max: usize) -> Result<Shared, Place>;
+    fn find_shared(&self, extent: Extent<Addr>, scope: Scope, looks_max: usize) -> Result<Shared, Place>;
 }
 
 /// Why an epoch does not show some bytes.
@@ -75,7 +72,7 @@ pub trait Epochs {
 pub enum Gone {
     /// The epoch is not kept.
     Epoch,
-    /// These were forgotten, in that epoch and all before it.
+    /// These were forgotten: in that epoch and all before it, or in some.
     Blocks(Extent<Addr>),
 }
 
@@ -90,15 +87,17 @@ impl Gone {
     }
 }
 
-/// An answer about content that later states share with an epoch and those before.
+/// An answer about content that is to be forgotten, and that other states share.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Shared {
     /// No block does.
     Nowhere,
     /// No block before this address does. Where to go on.
     NotBefore(u64),
-    /// This block does.
+    /// This block does, in the open epoch.
     At(Extent<Addr>),
+    /// This block does, in this kept epoch.
+    By(Epoch, Extent<Addr>),
     /// The epoch is not the last that is kept, or one is closing.
     Later,
 }

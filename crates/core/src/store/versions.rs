@@ -44,7 +44,7 @@ use crate::media::places::Places;
 use crate::media::sealing::{Context, Sealed, Sealing, SealingAt};
 use crate::mutant::{self, Mutant};
 use crate::store::versions::index::history::{Version, WallTime};
-use crate::store::versions::index::span::slots_of;
+use crate::store::versions::index::span::{is_tombstone, slots_of};
 pub use crate::store::versions::opening::mending::mend;
 pub use crate::store::versions::opening::rebuilding::{Media as RebuildMedia, Rebuilt, Step, rebuild};
 pub use crate::store::versions::space::room::ROOM_BYTES;
@@ -158,18 +158,27 @@ impl Versions {
 
     /// The places of `extent` as `epoch` shows it.
     ///
+    /// # Errors
+    /// The first block of which it does not show the version any more.
+    ///
     /// # Panics
     /// If something is missing.
-    fn places(&self, extent: Extent<Addr>, epoch: Epoch, is_current: bool) -> Places {
+    fn places(&self, extent: Extent<Addr>, epoch: Epoch, is_current: bool) -> Result<Places, Extent<Addr>> {
         let (mut shown, mut stubs) = (self.catalog.history.shown_by(epoch), self.catalog.log.stubs());
+        let mut gone = None;
         let place = |(block, part): (Block, Extent<Addr>)| {
             let is_free = is_current && !self.allocated.contains(block.0);
             let version = if is_free { Ok(None) } else { shown.of(block) };
-            self.place_version(&mut stubs, (block, part), version.expect("nothing is missing"))
+            let version = version.expect("nothing is missing");
+            let content = version.filter(|it| !is_tombstone(it.slot));
+            if content != version && !mutant::is(Mutant::HideTombstone) {
+                gone.get_or_insert(outline(block));
+            }
+            self.place_version(&mut stubs, (block, part), content)
         };
         let places = Places::of(blocks(extent).map(place));
         assert_eq!(places.bytes(), extent.len, "each byte lies somewhere, once");
-        places
+        gone.map_or(Ok(places), Err)
     }
 
     /// The epochs before this one can be shown, if they are kept.
@@ -186,7 +195,9 @@ impl Versions {
         let (mut shown, mut stubs) = (history.shown_by(epoch), log.stubs());
         let mut find = |block| -> Result<(), Missing> {
             match shown.of(block)? {
-                Some(Version { slot, .. }) if stubs.of(slot).is_none() => homes.sealing(slot).map(drop),
+                Some(Version { slot, .. }) if !is_tombstone(slot) && stubs.of(slot).is_none() => {
+                    homes.sealing(slot).map(drop)
+                }
                 _ => Ok(()),
             }
         };
@@ -341,7 +352,8 @@ impl Store for Versions {
     }
 
     fn locate(&self, extent: Extent<Addr>) -> Places {
-        self.places(extent, Epoch(index::key::NUMBER_MAX), true)
+        let places = self.places(extent, Epoch(index::key::NUMBER_MAX), true);
+        places.expect("no version of the current state was forgotten")
     }
 
     fn begin_write(&mut self, extent: Extent<Addr>, epoch: Epoch) -> WritePlan {

@@ -1,7 +1,7 @@
 //! Questions that a volume answers at any time.
 
 use crate::base::blocks::BlockSet;
-use crate::base::units::{Addr, Epoch, Extent, Millis, Pos, Scope};
+use crate::base::units::{Addr, Extent, Millis, Pos, Scope};
 use crate::owed::journal::FrameId;
 use crate::owed::ledger::{Counters, Due, Obligation, is_zero};
 use crate::owed::receipts::LogHead;
@@ -213,13 +213,6 @@ impl Volume {
     #[must_use]
     pub fn is_forgetting(&self, scope: &Scope) -> bool {
         self.disk.latched.is_some() || self.disk.state.forgets.contains(scope)
-    }
-
-    /// The first bytes that are forgotten in `epoch`, which is kept.
-    #[must_use]
-    pub fn first_gap(&self, epoch: Epoch) -> Option<Extent<Addr>> {
-        let whole = Extent::new(0, self.disk.store.geometry().size);
-        self.disk.store.epochs().and_then(|it| it.gap(whole, epoch))
     }
 
     /// The liveness of `extent`, from its start on: at most `runs_max` runs, each with its length in bytes

@@ -2,7 +2,7 @@
 
 use crate::engine::Engine;
 use crate::engine::export;
-use quietus_core::base::units::{BLOCK_BYTES, Block, Epoch, EpochRange, Extent, Pos, Scope};
+use quietus_core::base::units::{Addr, BLOCK_BYTES, Block, Epoch, EpochRange, Extent, Pos, Scope};
 use quietus_core::request::{
     Judged, KeptEpoch, Listed as Versions, Op, Outcome, Question, Refusal, Reply, Request, Weighing,
 };
@@ -38,7 +38,7 @@ pub fn close(engine: &Engine, when: u64) -> Result<Epoch, Refusal> {
 pub fn keep_now(engine: &Engine, when: u64) -> Result<Epoch, Refusal> {
     let last = close(engine, when)?;
     let is_kept = list(engine, last)?.first().is_some_and(|it| it.epoch == last.0);
-    let is_whole = is_kept && engine.ask(|volume| volume.first_gap(last)).is_none();
+    let is_whole = is_kept && first_gap(engine, last)?.is_none();
     if last == Epoch(0) || is_whole { Ok(last) } else { close_as(engine, when, true) }
 }
 
@@ -101,7 +101,19 @@ pub fn versions(engine: &Engine, block: Block, born: Epoch) -> Result<Versions, 
     Ok(*versions)
 }
 
-/// Forgets epochs, or blocks in all epochs up to one: returns when the intent is durable.
+/// The first bytes that are forgotten in `epoch`, which is kept.
+pub fn first_gap(engine: &Engine, epoch: Epoch) -> Result<Option<Extent<Addr>>, Refusal> {
+    let mut from = 0;
+    loop {
+        let Reply::Gap(gap, next) = ask(engine, Op::Ask(Question::FirstGap(epoch, from)))? else { unasked() };
+        match next {
+            Some(next) if gap.is_none() => from = next,
+            _ => return Ok(gap),
+        }
+    }
+}
+
+/// Forgets epochs, or some of their blocks: returns when the intent is durable.
 pub fn forget(engine: &Engine, scope: impl Into<Scope>) -> Result<(), Refusal> {
     ask(engine, Op::Forget(scope.into())).map(drop)
 }

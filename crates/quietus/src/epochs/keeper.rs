@@ -74,8 +74,7 @@ fn forget_run(disk: &OpenDisk, epochs: EpochRange) -> Result<(), String> {
         return Ok(());
     }
     forget(&disk.engine, epochs).map_err(|refusal| refusal.to_string())?;
-    let (from, to) = (epochs.from.0, epochs.to.0);
-    disk.engine.recorder().note(Entry::Forgets { from, to, blocks: None, by_rule: true });
+    disk.engine.recorder().note(Entry::Forgets { scope: epochs.into(), by_rule: true });
     tracing::info!(from = epochs.from.0, to = epochs.to.0, "epochs are forgotten: no rule keeps them");
     Ok(())
 }

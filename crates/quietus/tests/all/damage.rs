@@ -2,15 +2,18 @@
 //! live is destroyed. A start goes on, or names the file and a remedy; `repair` mends what the rest of the disk says for certain.
 
 use crate::program::{flip, overwrite, private};
-use crate::versions::judge::{BLOCK, Bench, ask, bring_home, content, filled, stop, try_ask, write};
+use crate::versions::judge::{
+    BLOCK, Bench, ask, bring_home, content, filled, stop, try_ask, wait_until_forgotten, write,
+};
 use quietus::disk::epochs::HoldOf;
 use quietus::disk::keys::Source;
 use quietus::disk::{CreateOptions, DiskDir, StoreKind};
+use quietus::epochs;
 use quietus::offline::repair;
 use quietus::open_disk::OpenDisk;
-use quietus_core::base::units::Epoch;
+use quietus_core::base::units::{BLOCK_BYTES, Epoch, EpochRange, Extent, Scope};
 use quietus_core::base::zeros::is_zeros;
-use quietus_core::request::Op;
+use quietus_core::request::{Op, Refusal};
 use quietus_core::store::overlay::Mode;
 use quietus_seal::Seal;
 use std::collections::BTreeMap;
@@ -18,6 +21,8 @@ use std::path::{Path, PathBuf};
 
 /// Blocks that are looked at.
 const BLOCKS: u64 = 64;
+/// Blocks of a disk that keeps versions that epoch 1 alone has forgotten: epoch 2 has others there, or zeros.
+const FORGOTTEN: [std::ops::Range<u64>; 2] = [3..5, 34..36];
 /// Places that are tried in each file.
 const TRIES: usize = 3;
 
@@ -89,6 +94,12 @@ impl Subject {
 
     fn versions(bench: Bench) -> Self {
         let (disk, _) = filled(&bench);
+        for blocks in FORGOTTEN {
+            let blocks = Extent::between(blocks.start * BLOCK_BYTES, blocks.end * BLOCK_BYTES);
+            let first = EpochRange { from: Epoch(1), to: Epoch(1) };
+            epochs::forget(&disk.engine, Scope::shown(first, blocks)).expect("only epoch 1 shows these");
+        }
+        wait_until_forgotten(&disk);
         let hold = HoldOf { from: 1, to: 1, who: "legal".into(), why: "case".into(), since_ms: 7 };
         disk.names.hold(disk.dir.directory(), "case", hold).expect("a hold");
         disk.names.name(disk.dir.directory(), "before", Epoch(2)).expect("a name");
@@ -362,9 +373,16 @@ fn any_page_of_the_index_may_be_damaged_the_rest_is_read_meanwhile_and_it_is_reb
             rebuilt += usize::from(!done.rebuilt.is_empty());
             let disk = opened(&copied, &subject.source, false).expect("it starts");
             subject.check(&disk, false, &what);
-            for block in 0..16 {
-                let past = try_ask(&disk, Op::ReadPast(Epoch(1)), block, 1).expect("epoch 1 is kept");
-                assert!(past == content(block, 1), "{what}: block {block} of epoch 1");
+            for block in (0..16).chain(32..40) {
+                let past = try_ask(&disk, Op::ReadPast(Epoch(1)), block, 1);
+                if FORGOTTEN.iter().any(|it| it.contains(&block)) {
+                    assert!(
+                        matches!(past, Err(Refusal::ForgottenBlocks(..))),
+                        "{what}: block {block}: {past:?}"
+                    );
+                } else {
+                    assert!(past == Ok(content(block, 1)), "{what}: block {block} of epoch 1");
+                }
             }
             disk.close(true, |_| true);
         }

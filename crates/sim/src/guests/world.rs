@@ -310,7 +310,8 @@ impl Ask {
             | Self::ReadPast { .. }
             | Self::ListEpochs { .. }
             | Self::Forget { .. }
-            | Self::ForgetBlocks => None,
+            | Self::ForgetBlocks
+            | Self::ForgetShown { .. } => None,
         }
     }
 
@@ -333,7 +334,8 @@ impl Ask {
             Self::ReadPast { .. } => Op::ReadPast(epochs.from),
             Self::ListEpochs { .. } => Op::Ask(Question::Epochs(epochs.from)),
             Self::Forget { .. } => Op::Forget(epochs.into()),
-            Self::ForgetBlocks => Op::Forget(Scope { epochs, blocks: Some(whole_blocks(extent)) }),
+            Self::ForgetBlocks => Op::Forget(Scope::chain(epochs, whole_blocks(extent))),
+            Self::ForgetShown { .. } => Op::Forget(Scope::shown(epochs, whole_blocks(extent))),
         }
     }
 }

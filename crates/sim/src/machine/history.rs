@@ -208,6 +208,11 @@ pub enum Ask {
     },
     /// Forget the blocks in all epochs that have closed.
     ForgetBlocks,
+    /// Forget what epochs up to this one show of the blocks.
+    ForgetShown {
+        back: u8,
+        count: u8,
+    },
 }
 
 impl Ask {
@@ -220,7 +225,13 @@ impl Ask {
                 | Self::ListEpochs { .. }
                 | Self::Forget { .. }
                 | Self::ForgetBlocks
+                | Self::ForgetShown { .. }
         )
+    }
+
+    /// Whether the request forgets some blocks.
+    pub fn forgets_blocks(self) -> bool {
+        matches!(self, Self::ForgetBlocks | Self::ForgetShown { .. })
     }
 
     /// Whether the request reads, and nothing else.

@@ -40,6 +40,9 @@ const FORGET: u16 = 14;
 const FORGOTTEN: u16 = 15;
 const FORGET_RECEIPT: u16 = 16;
 const KEYS: u16 = 17;
+const FORGET_SHOWN: u16 = 18;
+const FORGOTTEN_SHOWN: u16 = 19;
+const SHOWN_RECEIPT: u16 = 20;
 
 /// Bytes of the number of an epoch or a block.
 const NUMBER_BYTES: usize = 5;
@@ -168,11 +171,11 @@ fn put_change(bytes: &mut Vec<u8>, change: Change) -> u16 {
         Change::Receipt(Receipt { forgot: Some(scope), extent, passes, .. }) => {
             assert!(extent.len.is_multiple_of(BLOCK_BYTES), "what a forget destroys is whole blocks");
             put_forgotten(bytes, scope, extent.len / BLOCK_BYTES, passes);
-            FORGET_RECEIPT
+            if scope.only { SHOWN_RECEIPT } else { FORGET_RECEIPT }
         }
         Change::Forget(scope) => {
             put_scope(bytes, scope);
-            FORGET
+            if scope.only { FORGET_SHOWN } else { FORGET }
         }
         Change::Keys(KeysPosition { purge, log }) => {
             bytes.extend(purge.to_le_bytes());
@@ -181,7 +184,7 @@ fn put_change(bytes: &mut Vec<u8>, change: Change) -> u16 {
         }
         Change::Forgotten(scope, blocks, passes) => {
             put_forgotten(bytes, scope, blocks, passes);
-            FORGOTTEN
+            if scope.only { FORGOTTEN_SHOWN } else { FORGOTTEN }
         }
         Change::Receipt(it) => {
             put_extent(bytes, it.extent);
@@ -196,7 +199,7 @@ fn put_change(bytes: &mut Vec<u8>, change: Change) -> u16 {
     }
 }
 
-fn put_scope(bytes: &mut Vec<u8>, Scope { epochs, blocks }: Scope) {
+fn put_scope(bytes: &mut Vec<u8>, Scope { epochs, blocks, .. }: Scope) {
     assert!(epochs.from <= epochs.to, "the first epoch to forget is not after the last");
     let is_whole = |it: Extent<Addr>| it.start.0.is_multiple_of(BLOCK_BYTES) && !it.is_empty();
     assert!(blocks.is_none_or(is_whole), "whole blocks are forgotten, at least one");
@@ -262,6 +265,9 @@ pub(super) fn take(records: &mut Fields<'_>) -> Result<Record, RecordError> {
         FORGOTTEN => "forgotten",
         FORGET_RECEIPT => "forget-receipt",
         KEYS => "keys",
+        FORGET_SHOWN => "forget-shown",
+        FORGOTTEN_SHOWN => "forgotten-shown",
+        SHOWN_RECEIPT => "shown-receipt",
         _ => return Err(RecordError::Tag { tag, len: body.len() }),
     };
     let mut fields = Body { name, len: body.len(), rest: Fields(body) };
@@ -288,10 +294,14 @@ pub(super) fn take(records: &mut Fields<'_>) -> Result<Record, RecordError> {
             let cause = fields.cause()?;
             Record::Change(Change::Receipt(Receipt { act, cause, passes, extent, forgot: None }))
         }
-        FORGET => Record::Change(Change::Forget(fields.scope()?)),
-        FORGOTTEN => Record::Change(Change::Forgotten(fields.scope()?, fields.number()?, fields.u16()?)),
-        FORGET_RECEIPT => {
-            let (scope, blocks, passes) = (fields.scope()?, fields.number()?, fields.u16()?);
+        FORGET | FORGET_SHOWN => Record::Change(Change::Forget(fields.scope(tag == FORGET_SHOWN)?)),
+        FORGOTTEN | FORGOTTEN_SHOWN => {
+            let scope = fields.scope(tag == FORGOTTEN_SHOWN)?;
+            Record::Change(Change::Forgotten(scope, fields.number()?, fields.u16()?))
+        }
+        FORGET_RECEIPT | SHOWN_RECEIPT => {
+            let scope = fields.scope(tag == SHOWN_RECEIPT)?;
+            let (blocks, passes) = (fields.number()?, fields.u16()?);
             Record::Change(Change::Receipt(forget_receipt(scope, blocks, passes)))
         }
         KEYS => Record::Change(Change::Keys(KeysPosition { purge: fields.u32()?, log: fields.u32()? })),
@@ -350,17 +360,17 @@ impl Body<'_> {
         Extent::within(start, len, u64::MAX).ok_or_else(|| self.field("length", len))
     }
 
-    fn scope(&mut self) -> Result<Scope, RecordError> {
+    fn scope(&mut self, only: bool) -> Result<Scope, RecordError> {
         let (from, to) = (Epoch(self.number()?), Epoch(self.number()?));
         let (first, end) = (self.number()?, self.number()?);
         if from > to {
             return Err(self.field("to", to.0));
         }
-        if end < first {
+        if end < first || only && end == first {
             return Err(self.field("end", end));
         }
         let blocks = (end > first).then(|| Extent::between(first * BLOCK_BYTES, end * BLOCK_BYTES));
-        Ok(Scope { epochs: EpochRange { from, to }, blocks })
+        Ok(Scope { epochs: EpochRange { from, to }, blocks, only })
     }
 
     fn number(&mut self) -> Result<u64, RecordError> {

@@ -100,10 +100,11 @@ fn held_slots_and_the_dirt_they_leave_come_back() {
 #[test]
 fn forgets_of_epochs_and_of_blocks_and_their_receipts_come_back_across_rotations() {
     let mut bench = Bench::new();
-    let scope = |blocks| Scope { epochs: EpochRange { from: Epoch(1), to: Epoch((1 << 40) - 1) }, blocks };
-    let scopes = [scope(None), scope(Some(Extent::new(1 << 50, 5 * 4096)))];
+    let epochs = EpochRange { from: Epoch(1), to: Epoch((1 << 40) - 1) };
+    let blocks = Extent::new(1 << 50, 5 * 4096);
+    let scopes = [epochs.into(), Scope::chain(epochs, blocks), Scope::shown(epochs, blocks)];
     for n in 0..200 {
-        let scope = scopes[n % 2];
+        let scope = scopes[n % 3];
         bench.commits(Change::Forget(scope));
         assert_eq!(bench.scan().unwrap().state.forgets, [scope]);
         bench.commits(Change::Forgotten(scope, (1 << 39) + n as u64, 3));

@@ -1,6 +1,7 @@
 //! The steps of what is to be forgotten, a few in each event.
 
 use crate::base::units::{BLOCK_BYTES, Extent};
+use crate::mutant::{self, Mutant};
 use crate::owed::journal::Change;
 use crate::request::Refusal;
 use crate::store::{ForgetStep, Shared};
@@ -31,7 +32,8 @@ impl Requests {
                 continue;
             }
             let known = others.disk.store.epochs().expect("a store without epochs refuses this");
-            let end = match known.find_shared(check.left, check.to, LOOKS_MAX) {
+            let (first, to) = (check.scope.epochs.from, check.scope.epochs.to);
+            let end = match known.find_shared(check.left, check.scope, LOOKS_MAX) {
                 Err(place) => return others.disk.fetch_for(Obstacle::Page(place), others.out),
                 Ok(Shared::Later) => {
                     self.refuse_check(others, NOT_LAST);
@@ -44,11 +46,17 @@ impl Requests {
                 }
                 Ok(Shared::At(block)) => match others.disk.dead_up_to(block) {
                     Some(end) => end,
+                    None if mutant::is(Mutant::AmendCurrent) && check.scope.only => block.end(),
                     None => {
-                        self.refuse_check(others, Refusal::Current(check.to, block));
+                        self.refuse_check(others, Refusal::Current(to, block));
                         continue;
                     }
                 },
+                Ok(Shared::By(epoch, block)) => {
+                    let shown = if epoch < first { first } else { to };
+                    self.refuse_check(others, Refusal::Shared(shown, epoch, block));
+                    continue;
+                }
             };
             others.erasing.looked_up_to(others.disk, end, others.out);
             if others.erasing.forgetting.has_more {

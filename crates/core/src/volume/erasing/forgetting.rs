@@ -1,8 +1,9 @@
 //! Forgetting epochs, and blocks in all epochs: the intent is durable before the answer, and the receipt comes when all
 //! that died is destroyed.
 //!
-//! Blocks are forgotten in all epochs that are kept, and only if the open epoch shows nothing of what would die. What
-//! it shows instead is durable before the intent: else a crash could bring the destroyed content back as the current one.
+//! Blocks are forgotten in all epochs that are kept, and only if the open epoch shows nothing of what would die; or in some epochs, and
+//! only if neither the open one nor another one does. What the open epoch shows instead is durable before the intent: else a crash could
+//! bring the destroyed content back as the current one.
 
 use crate::base::units::{Addr, BLOCK_BYTES, Epoch, Extent, Scope};
 use crate::request::Refusal;
@@ -30,8 +31,8 @@ pub(in crate::volume) struct Check {
     pub(in crate::volume) id: Origin,
     /// The blocks that are still to be looked at.
     pub(in crate::volume) left: Extent<Addr>,
-    /// The last epoch whose content is to be forgotten.
-    pub(in crate::volume) to: Epoch,
+    /// What is to be forgotten.
+    pub(in crate::volume) scope: Scope,
     /// The open epoch when the look began.
     pub(in crate::volume) open: Epoch,
 }
@@ -64,7 +65,7 @@ impl Erasing {
     pub(in crate::volume) fn refuse_forget(
         &self,
         disk: &Disk,
-        Scope { epochs, blocks }: Scope,
+        Scope { epochs, blocks, .. }: Scope,
     ) -> Option<Refusal> {
         let Some(known) = disk.store.epochs() else {
             return Some(Refusal::NotSupported("the disk does not keep versions"));

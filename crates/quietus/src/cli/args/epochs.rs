@@ -38,7 +38,7 @@ pub struct VersionsListArgs {
 }
 
 #[derive(Debug, Args)]
-#[command(after_help = help!("quietus forget vm1@17..20 --dry-run", "quietus forget vm1@..2026-11-20T10:00 --wait", "quietus forget vm1 --chain 1M+64K --wait"))]
+#[command(after_help = help!("quietus forget vm1@17..20 --dry-run", "quietus forget vm1@..2026-11-20T10:00 --wait", "quietus forget vm1@17..20 --range 1M+64K --wait", "quietus forget vm1 --chain 1M+64K --wait"))]
 pub struct ForgetArgs {
     /// The disk's directory and the epochs: DISK@17, DISK@17..20, DISK@17.., DISK@last, DISK@before-upgrade, or all up to a time
     /// with DISK@..2026-11-20T10:00 (UTC). With --chain only the directory: DISK.
@@ -48,6 +48,10 @@ pub struct ForgetArgs {
     /// bytes, several with commas, such as 1M+64K,4096-8191. Refused while the current state shows content that would go.
     #[arg(long, value_name = "RANGES", value_parser = parse_range, value_delimiter = ',')]
     pub chain: Vec<Range>,
+    /// Forget only what the epochs show of these blocks, and keep the epochs; ranges as for --chain. Refused while the current state or
+    /// another epoch shows content that would go.
+    #[arg(long, value_name = "RANGES", value_parser = parse_range, value_delimiter = ',', conflicts_with = "chain")]
+    pub range: Vec<Range>,
     /// With --chain: also delete the blocks from the current state, so that no content of them is left.
     #[arg(long, requires = "chain", conflicts_with = "dry_run")]
     pub current: bool,

@@ -49,7 +49,7 @@ pub(in crate::cli) fn versions(args: &VersionsListArgs, out: &Report) -> Result<
 }
 
 pub(in crate::cli) fn forget(args: &ForgetArgs, out: &Report) -> Result<(), Failure> {
-    if !args.chain.is_empty() {
+    if !(args.chain.is_empty() && args.range.is_empty()) {
         return forget_blocks(args, out);
     }
     let (disk, epochs) = named(&args.target)?;
@@ -74,21 +74,26 @@ pub(in crate::cli) fn weighed(
     Ok(!consent.dry_run)
 }
 
-/// Forgets blocks in all epochs.
+/// Forgets blocks: in all epochs, or in those that are named.
 fn forget_blocks(args: &ForgetArgs, out: &Report) -> Result<(), Failure> {
-    let (disk, at) = split(&args.target);
-    if let Some(at) = at {
-        return Err(Failure::Usage(format!(
-            "--chain forgets blocks in all epochs, but \"@{at}\" names some; leave out \"@{at}\" or --chain"
-        )));
-    }
-    let ranges: Vec<_> = args.chain.iter().map(|range| (range.start, range.len)).collect();
-    let weigh =
-        || ask(&disk, &Call::WeighBlocks { ranges: ranges.clone() }).map(|it| out.blocks_weighed(&it));
+    let (disk, epochs) = match split(&args.target) {
+        (_, Some(at)) if !args.chain.is_empty() => {
+            return Err(Failure::Usage(format!(
+                "--chain forgets blocks in all epochs, but \"@{at}\" names some; use --range for these alone, or leave out \"@{at}\""
+            )));
+        }
+        (disk, None) if !args.chain.is_empty() => (disk, None),
+        _ => named(&args.target).map(|(disk, epochs)| (disk, Some(epochs)))?,
+    };
+    let ranges: Vec<_> = args.chain.iter().chain(&args.range).map(|it| (it.start, it.len)).collect();
+    let weigh = || {
+        let call = Call::WeighBlocks { ranges: ranges.clone(), epochs: epochs.clone() };
+        ask(&disk, &call).map(|it| out.blocks_weighed(&it))
+    };
     if !weighed(args.consent, weigh)? {
         return Ok(());
     }
-    let call = Call::ForgetBlocks { ranges, current: args.current, wait: args.wait };
+    let call = Call::ForgetBlocks { ranges, epochs, current: args.current, wait: args.wait };
     carry_out(&disk, &call, INTERRUPTED_BLOCKS).map(|it| out.blocks_forgotten(&it))
 }
 

@@ -80,15 +80,11 @@ pub enum AuditEvent {
         /// Bytes that died.
         bytes: u64,
     },
-    /// Epochs are not shown any more, or blocks in all epochs up to the last of them.
+    /// Epochs are not shown any more, or some of their blocks.
     Forgets {
-        /// The first epoch.
-        from: u64,
-        /// The last epoch.
-        to: u64,
-        /// The blocks, unless the epochs are forgotten as a whole.
-        #[serde(skip_serializing_if = "Option::is_none")]
-        blocks: Option<Extent<Addr>>,
+        /// The epochs, and the blocks, unless the epochs are forgotten as a whole.
+        #[serde(flatten)]
+        scope: Scope,
         /// Whether a rule of retention did it, and not a person.
         by_rule: bool,
     },
@@ -208,9 +204,7 @@ pub fn audit_entries(line: &[u8]) -> Vec<AuditEntry> {
         Entry::Stopped => one(AuditEvent::Stopped),
         Entry::Latched { reason } => one(AuditEvent::Latched { reason }),
         Entry::Dropped { deaths, bytes } => one(AuditEvent::Dropped { deaths, bytes }),
-        Entry::Forgets { from, to, blocks, by_rule } => {
-            one(AuditEvent::Forgets { from, to, blocks, by_rule })
-        }
+        Entry::Forgets { scope, by_rule } => one(AuditEvent::Forgets { scope, by_rule }),
         Entry::Named { name, epoch } => one(AuditEvent::Named { name, epoch }),
         Entry::Held(hold) => one(AuditEvent::Held(hold.into())),
         Entry::Released(hold) => one(AuditEvent::Released(hold.into())),

@@ -1,6 +1,6 @@
 //! Events of the audit log, for people.
 
-use super::bytes;
+use super::{bytes, scope_text};
 use crate::base::rfc3339;
 use crate::cli::output::{AuditEntry, AuditEvent, HoldEvent};
 use quietus_core::base::units::{Addr, Extent, Scope};
@@ -59,13 +59,10 @@ fn other(event: &AuditEvent) -> String {
         AuditEvent::Latched { reason } => format!("latched  {reason}"),
         AuditEvent::Lost { reason, .. } => format!("lost     lines are missing here: {reason}"),
         AuditEvent::Dropped { deaths, .. } => format!("dropped  {deaths} deaths have no line of their own"),
-        AuditEvent::Forgets { to, blocks: Some(blocks), .. } => {
-            format!("forgets  {}+{} in all epochs up to {to}", blocks.start.0, blocks.len)
+        AuditEvent::Forgets { scope, by_rule: true } => {
+            format!("forgets  {}: no rule of retention keeps them", scope_text(scope))
         }
-        AuditEvent::Forgets { from, to, by_rule: true, .. } => {
-            format!("forgets  epochs {from} to {to}: no rule of retention keeps them")
-        }
-        AuditEvent::Forgets { from, to, .. } => format!("forgets  epochs {from} to {to}"),
+        AuditEvent::Forgets { scope, .. } => format!("forgets  {}", scope_text(scope)),
         AuditEvent::Named { name, epoch } => format!("named    epoch {epoch}, {name}"),
         AuditEvent::Held(hold) => held("held", hold),
         AuditEvent::Released(hold) => held("released", hold),

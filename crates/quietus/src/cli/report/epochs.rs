@@ -69,7 +69,11 @@ impl Report {
         self.say(it, |out| {
             let all = it.ranges.iter().map(|range| format!("{}+{}", range.start.0, range.len));
             let (ranges, to, is) = (all.collect::<Vec<_>>().join(","), it.to, destroyed(it.done));
-            write!(out, "{ranges}: forgotten in all epochs up to {to}; their content there {is}")
+            let epochs = match it.from {
+                None => format!("all epochs up to {to}"),
+                Some(from) => format!("epochs {from} to {to}"),
+            };
+            write!(out, "{ranges}: forgotten in {epochs}; their content there {is}")
         });
     }
 
@@ -83,11 +87,18 @@ impl Report {
                 Some(only) => format!("epoch {} shows it", only.from.0),
                 None => "no epoch shows any of it".into(),
             };
-            writeln!(out, "all epochs up to {}: nothing was changed", it.to)?;
+            match it.from {
+                None => writeln!(out, "all epochs up to {}: nothing was changed", it.to)?,
+                Some(from) => writeln!(out, "epochs {from} to {}: nothing was changed", it.to)?,
+            }
             writeln!(out, "dies   {:>12}  in {} versions; {shown}", bytes(it.dies_bytes), it.dies_blocks)?;
             if it.current_bytes > 0 {
                 let current = bytes(it.current_bytes);
-                writeln!(out, "shared {current:>12}  with the current state: refused without --current")?;
+                let refused = if it.from.is_none() { "refused without --current" } else { "refused" };
+                writeln!(out, "shared {current:>12}  with the current state: {refused}")?;
+            }
+            if it.others_bytes > 0 {
+                writeln!(out, "shared {:>12}  with other epochs: refused", bytes(it.others_bytes))?;
             }
             held(out, it.held.as_deref())
         });

@@ -25,7 +25,7 @@ use crate::host::guarantees::{self, DiskGuarantees, Level};
 use crate::host::paths::Subject;
 use crate::offline::{Committed, Exported, Rebased, Repaired};
 use crate::proof::{Checks, Proof, Receipt};
-use quietus_core::base::units::Extent;
+use quietus_core::base::units::{Extent, Scope};
 use quietus_seal::keys::{SlotNumber, SlotState};
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -499,4 +499,14 @@ fn read_text(out: &mut String, ways: &BTreeMap<String, u64>, of: &str) -> std::f
 /// A size for people.
 pub(crate) fn bytes(bytes: u64) -> String {
     indicatif::BinaryBytes(bytes).to_string()
+}
+
+/// What is forgotten.
+fn scope_text(Scope { epochs, blocks, only }: &Scope) -> String {
+    let (from, to) = (epochs.from.0, epochs.to.0);
+    match blocks {
+        None => format!("epochs {from} to {to}"),
+        Some(blocks) if *only => format!("{}+{} in epochs {from} to {to}", blocks.start.0, blocks.len),
+        Some(blocks) => format!("{}+{} in all epochs up to {to}", blocks.start.0, blocks.len),
+    }
 }

@@ -1,15 +1,14 @@
 //! The status of a disk, for people: a summary that answers what they ask, and details.
 
-use super::bytes;
 use super::verdict::headline;
 use super::waiting::{line, waiting};
+use super::{bytes, scope_text};
 use crate::disk::Size;
 use crate::disk::epochs::HoldOf;
 use crate::epochs::{At, Listed};
 use crate::front::control::{EpochsKept, Space, StatusAnswer, Verdict};
 use crate::host::attached::Finding;
 use crate::host::guarantees::{DiskGuarantees, Part};
-use quietus_core::base::units::Scope;
 use quietus_core::owed::ledger::{Cause, Counters};
 use quietus_core::store::overlay::{Mode, OverlayStatus};
 use quietus_core::store::versions::VersionsStatus;
@@ -180,11 +179,7 @@ fn versions(
     let (stored, retired) = (bytes(store.stored_bytes), bytes(store.retired_bytes));
     line(out, "versions", &format!("{kept}; {stored} stored, {retired} of it only they show"))?;
     if !now.status.owed.forgets.is_empty() || store.owed_bytes > 0 {
-        let one = |it: &Scope| match it.blocks {
-            None => format!("epochs {} to {}", it.epochs.from.0, it.epochs.to.0),
-            Some(blocks) => format!("{}+{} up to epoch {}", blocks.start.0, blocks.len, it.epochs.to.0),
-        };
-        let all = now.status.owed.forgets.iter().map(one);
+        let all = now.status.owed.forgets.iter().map(scope_text);
         let forgets = all.collect::<Vec<_>>().join(", ");
         let forgets = if forgets.is_empty() { forgets } else { format!("{forgets}: ") };
         line(out, "forgetting", &format!("{forgets}{} to destroy", bytes(store.owed_bytes)))?;

@@ -1,7 +1,7 @@
 //! Events in the lines of an audit log. Format: `docs/formats/audit.md`.
 
 use crate::evidence::audit_log::Batch;
-use quietus_core::base::units::{Addr, Extent};
+use quietus_core::base::units::Scope;
 use serde::{Deserialize, Serialize};
 
 /// Something worth keeping on record. `D` says how bytes died, `M` how they were destroyed.
@@ -36,16 +36,12 @@ pub enum Entry<D, M> {
         /// Bytes that died.
         bytes: u64,
     },
-    /// Epochs are not shown any more, and what only they showed is destroyed; or so are blocks in all epochs up to the last
-    /// of these. The intent is durable, and a receipt follows.
+    /// Epochs are not shown any more, or some of their blocks, and what only they showed is destroyed. The intent is durable, and a
+    /// receipt follows.
     Forgets {
-        /// The first epoch.
-        from: u64,
-        /// The last one.
-        to: u64,
-        /// The blocks, if the epochs are not forgotten as a whole.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        blocks: Option<Extent<Addr>>,
+        /// What is forgotten.
+        #[serde(flatten)]
+        scope: Scope,
         /// Whether a rule of retention does it; else a person.
         by_rule: bool,
     },

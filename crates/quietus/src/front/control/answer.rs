@@ -56,10 +56,10 @@ impl OpenDisk {
             Call::Versions { from, unique } => self.versions(*from, *unique, step)?.into(),
             Call::Forget { epochs, wait } => self.forget(epochs, *wait, step)?.into(),
             Call::Weigh { epochs } => self.weigh(epochs, step)?.into(),
-            Call::ForgetBlocks { ranges, current, wait } => {
-                self.forget_blocks(ranges, *current, *wait, step)?.into()
+            Call::ForgetBlocks { ranges, epochs, current, wait } => {
+                self.forget_blocks(ranges, epochs.as_ref(), (*current, *wait), step)?.into()
             }
-            Call::WeighBlocks { ranges } => self.weigh_blocks(ranges, step)?.into(),
+            Call::WeighBlocks { ranges, epochs } => self.weigh_blocks(ranges, epochs.as_ref(), step)?.into(),
             Call::Hold { name, epochs, who, why } => self.hold(name, epochs, who, why)?.into(),
             Call::Release { name } => self.release(name)?.into(),
             Call::ExportPast { at } => self.export_past(at, sent("export-past")?, step)?.into(),

@@ -64,10 +64,13 @@ pub enum Call {
         /// Whether to wait for the end.
         wait: bool,
     },
-    /// Forget blocks in all epochs up to the last one that has closed; answered as `Forget` is.
+    /// Forget blocks in all epochs up to the last one that has closed, or in some; answered as `Forget` is.
     ForgetBlocks {
         /// First byte and length of each range, in whole blocks.
         ranges: Vec<(u64, u64)>,
+        /// The epochs; `None` for all.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        epochs: Option<Epochs>,
         /// Purge them from the current state first.
         current: bool,
         /// Whether to wait for the end.
@@ -77,6 +80,9 @@ pub enum Call {
     WeighBlocks {
         /// First byte and length of each range, in whole blocks.
         ranges: Vec<(u64, u64)>,
+        /// The epochs; `None` for all.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        epochs: Option<Epochs>,
     },
     /// Count what a forget of epochs would destroy; nothing changes.
     Weigh {

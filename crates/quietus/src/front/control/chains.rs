@@ -1,5 +1,6 @@
-//! The answers to calls that forget blocks in all epochs: *chains* of versions.
+//! The answers to calls that forget blocks: in all epochs, whole *chains* of versions; or the versions that some epochs show.
 
+use super::epochs::Epochs;
 use super::refused::Refused;
 use super::reports::BlocksForgotten;
 use crate::disk::Step;
@@ -23,18 +24,74 @@ const AGAIN_AFTER: Duration = Duration::from_millis(10);
 /// The versions of some blocks in kept epochs.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 pub struct BlocksWeighed {
-    /// The last epoch that is kept: what epochs up to this one show is counted.
+    /// The first of the epochs; absent if all are meant.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub from: Option<u64>,
+    /// The last of the epochs, which is the last that is kept if all are meant.
     pub to: u64,
-    /// Versions that only epochs show, in blocks.
+    /// Versions that only these epochs show, in blocks.
     pub dies_blocks: u64,
     /// The range in bytes.
     pub dies_bytes: u64,
     /// Bytes of versions that the current state shows, too.
     pub current_bytes: u64,
+    /// Bytes of versions that other epochs show, too, and the current state does not.
+    #[serde(default)]
+    pub others_bytes: u64,
     /// The first and the last epoch that showed any of these versions.
     pub shown_by: Option<EpochRange>,
     /// Why the forget would be refused: a hold.
     pub held: Option<String>,
+}
+
+impl BlocksWeighed {
+    /// Why the forget is refused, if something else shows what would die, and what to do.
+    fn shows_too(&self, meant: &Meant) -> Option<String> {
+        let (current, others) = (self.current_bytes, self.others_bytes);
+        if current > 0 && !meant.only {
+            return Some(format!(
+                "the current state shows {current} bytes of these blocks that epochs show, too: they would be destroyed; \
+                 use --current to purge them first, or let the guest delete or overwrite them"
+            ));
+        }
+        let EpochRange { from, to } = meant.range;
+        if current > 0 {
+            return Some(format!(
+                "the current state shows {current} bytes of these blocks that epochs {} to {} show, too: they would be \
+                 destroyed; let the guest delete or overwrite them, or name other blocks",
+                from.0, to.0
+            ));
+        }
+        let EpochRange { from: first, to: last } = self.shown_by.filter(|_| others > 0)?;
+        Some(format!(
+            "other epochs show {others} bytes of these blocks that epochs {} to {} show, too: they would be destroyed; name epochs {} \
+             to {}, or other blocks",
+            from.0, to.0, first.0, last.0
+        ))
+    }
+}
+
+/// The epochs that a call means.
+struct Meant {
+    /// All that are kept, in order.
+    kept: Vec<Epoch>,
+    range: EpochRange,
+    /// Only these; else all up to the last, which is the last one that is kept.
+    only: bool,
+}
+
+impl Meant {
+    /// The first and the last kept epoch that show what was `born` and `died` then, and whether all of them are meant. `None` if no epoch
+    /// that is meant shows it.
+    fn shown(&self, born: Epoch, died: Option<Epoch>) -> Option<(EpochRange, bool)> {
+        let first = self.kept.partition_point(|epoch| *epoch < born);
+        let end = died.map_or(self.kept.len(), |died| self.kept.partition_point(|epoch| *epoch < died));
+        let shown = self.kept.get(first..end).filter(|shown| !shown.is_empty())?;
+        let range = EpochRange { from: shown[0], to: shown[shown.len() - 1] };
+        let meets = shown.iter().any(|epoch| self.range.contains(*epoch));
+        let is_among = self.range.contains(range.from) && self.range.contains(range.to);
+        meets.then_some((range, is_among))
+    }
 }
 
 impl OpenDisk {
@@ -68,43 +125,65 @@ impl OpenDisk {
     pub(super) fn weigh_blocks(
         &self,
         ranges: &[(u64, u64)],
+        epochs: Option<&Epochs>,
         step: Step<'_>,
     ) -> Result<BlocksWeighed, Refused> {
         let blocks = self.whole_blocks(ranges)?;
         self.wait_until_all_forgotten(step)?;
-        self.weigh_extents(&blocks, step)
+        self.weigh_extents(&blocks, &self.meant(epochs)?, step)
     }
 
-    /// The last epoch that is kept.
-    fn last_kept(&self) -> Result<Epoch, Refused> {
-        let last = epochs::last(&self.engine)?;
-        Ok(last.map(|it| Epoch(it.epoch)).ok_or("no epoch is kept: `quietus purge` destroys blocks")?)
+    /// The epochs of a call, among those that are kept.
+    fn meant(&self, epochs: Option<&Epochs>) -> Result<Meant, Refused> {
+        let mut kept: Vec<Epoch> = Vec::new();
+        loop {
+            let part = epochs::list(&self.engine, Epoch(kept.last().map_or(0, |last| last.0 + 1)))?;
+            if part.is_empty() {
+                break;
+            }
+            kept.extend(part.iter().map(|it| Epoch(it.epoch)));
+        }
+        let last = *kept.last().ok_or("no epoch is kept: `quietus purge` destroys blocks")?;
+        let only = epochs.map(|epochs| self.range(epochs)).transpose()?;
+        let range = only.unwrap_or(EpochRange { from: Epoch(1), to: last });
+        Ok(Meant { kept, range, only: only.is_some() })
     }
 
-    fn weigh_extents(&self, blocks: &[Extent<Addr>], step: Step<'_>) -> Result<BlocksWeighed, Refused> {
-        let mut weighed = BlocksWeighed { to: self.last_kept()?.0, ..BlocksWeighed::default() };
+    fn weigh_extents(
+        &self,
+        blocks: &[Extent<Addr>],
+        meant: &Meant,
+        step: Step<'_>,
+    ) -> Result<BlocksWeighed, Refused> {
+        let Meant { range, only, .. } = meant;
+        let from = Some(range.from.0).filter(|_| *only);
+        let mut weighed = BlocksWeighed { from, to: range.to.0, ..BlocksWeighed::default() };
         for extent in blocks {
-            let count = |block, born, died| self.count_version(&mut weighed, block, born, died);
+            let count = |block, born, died| self.count_version(&mut weighed, meant, block, (born, died));
             self.each_version(*extent, step, count)?;
         }
         weighed.dies_bytes = weighed.dies_blocks * BLOCK_BYTES;
         Ok(weighed)
     }
 
-    /// Counts a version that an epoch shows.
-    fn count_version(&self, weighed: &mut BlocksWeighed, block: Block, born: Epoch, died: Option<Epoch>) {
-        if born.0 > weighed.to {
-            return;
-        }
+    /// Counts a version that one of the epochs shows.
+    fn count_version(
+        &self,
+        weighed: &mut BlocksWeighed,
+        meant: &Meant,
+        block: Block,
+        (born, died): (Epoch, Option<Epoch>),
+    ) {
+        let Some((shown, is_among)) = meant.shown(born, died) else { return };
         match died {
             None if self.is_live(block) => weighed.current_bytes += BLOCK_BYTES,
+            _ if !is_among => weighed.others_bytes += BLOCK_BYTES,
             _ => weighed.dies_blocks += 1,
         }
-        let last = died.map_or(weighed.to, |died| (died.0 - 1).min(weighed.to));
-        let EpochRange { from, to } = weighed.shown_by.unwrap_or(EpochRange { from: born, to: Epoch(last) });
-        weighed.shown_by = Some(EpochRange { from: from.min(born), to: to.max(Epoch(last)) });
+        let EpochRange { from, to } = weighed.shown_by.unwrap_or(shown);
+        weighed.shown_by = Some(EpochRange { from: from.min(shown.from), to: to.max(shown.to) });
         if weighed.held.is_none() {
-            let held = self.names.check_held(EpochRange { from: born, to: Epoch(last) });
+            let held = self.names.check_held(shown);
             weighed.held = held.err().map(|error| error.to_string());
         }
     }
@@ -147,55 +226,56 @@ impl OpenDisk {
     pub(super) fn forget_blocks(
         &self,
         ranges: &[(u64, u64)],
-        current: bool,
-        wait: bool,
+        epochs: Option<&Epochs>,
+        (current, wait): (bool, bool),
         step: Step<'_>,
     ) -> Result<BlocksForgotten, Refused> {
+        if current && epochs.is_some() {
+            return Err("`current` is for a forget in all epochs; name none".into());
+        }
         let blocks = self.whole_blocks(ranges)?;
         for _ in 0..TRIES_MAX {
             let deciding = self.names.decide();
-            let weighed = self.weigh_extents(&blocks, step)?;
+            let meant = self.meant(epochs)?;
+            let weighed = self.weigh_extents(&blocks, &meant, step)?;
+            let shows_too = weighed.shows_too(&meant);
             if let Some(held) = weighed.held {
                 return Err(held.into());
             }
-            if weighed.current_bytes > 0 {
-                if !current {
-                    let bytes = weighed.current_bytes;
-                    return Err(format!(
-                        "the current state shows {bytes} bytes of these blocks that epochs show, too: they would be destroyed; \
-                         use --current to purge them first, or let the guest delete or overwrite them"
-                    )
-                    .into());
-                }
-                self.purge(ranges, false)?;
+            match shows_too {
+                None => {}
+                Some(_) if current => _ = self.purge(ranges, false)?,
+                Some(refused) => return Err(refused.into()),
             }
-            let to = Epoch(weighed.to);
-            let intended = self.intend(&blocks, to, step)?;
+            let intended = self.intend(&blocks, &meant, step)?;
             drop(deciding);
             if let Some(scopes) = intended {
                 if wait {
                     scopes.into_iter().try_for_each(|scope| self.wait_until_forgotten(scope, step))?;
                 }
-                return Ok(BlocksForgotten { ranges: blocks, to: to.0, done: wait });
+                return Ok(BlocksForgotten {
+                    ranges: blocks,
+                    from: weighed.from,
+                    to: weighed.to,
+                    done: wait,
+                });
             }
             std::thread::sleep(AGAIN_AFTER);
         }
         Err("epochs close too fast: try again with less frequent epochs".into())
     }
 
-    /// Notes durably that these blocks are to be forgotten in all epochs up to `to`; `None` if another epoch closes
-    /// meanwhile.
+    /// Notes durably that these blocks are to be forgotten in the epochs; `None` if another epoch closes meanwhile.
     fn intend(
         &self,
         blocks: &[Extent<Addr>],
-        to: Epoch,
+        meant: &Meant,
         step: Step<'_>,
     ) -> Result<Option<Vec<Scope>>, Refused> {
-        let epochs = EpochRange { from: Epoch(1), to };
         let mut scopes = Vec::new();
         for extent in blocks {
             let whole = Extent::between(extent.start.0, extent.end().next_multiple_of(BLOCK_BYTES));
-            let scope = Scope { epochs, blocks: Some(whole) };
+            let scope = Scope { epochs: meant.range, blocks: Some(whole), only: meant.only };
             // Others may have filled the list.
             while self.engine.status().owed.forgets.len() >= 2 * RANGES_MAX - 1 {
                 let Some(first) = self.engine.status().owed.forgets.first().copied() else { break };
@@ -205,8 +285,7 @@ impl OpenDisk {
                 Err(Refusal::Invalid(_)) => return Ok(None),
                 outcome => outcome?,
             }
-            let (from, to) = (epochs.from.0, epochs.to.0);
-            self.engine.recorder().note(Entry::Forgets { from, to, blocks: scope.blocks, by_rule: false });
+            self.engine.recorder().note(Entry::Forgets { scope, by_rule: false });
             scopes.push(scope);
         }
         Ok(Some(scopes))

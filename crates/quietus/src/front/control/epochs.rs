@@ -118,7 +118,7 @@ impl OpenDisk {
     }
 
     /// The kept epochs that are meant. The ends of a range are bounds: they may be forgotten.
-    fn range(&self, epochs: &Epochs) -> Result<EpochRange, Refused> {
+    pub(super) fn range(&self, epochs: &Epochs) -> Result<EpochRange, Refused> {
         let from = epochs.from.parse::<At>()?;
         match &epochs.to {
             Some(to) => Ok(epochs::range(&self.engine, &self.names, [&from, &to.parse()?])?),
@@ -136,7 +136,7 @@ impl OpenDisk {
         epochs::forget(&self.engine, range)?;
         drop(deciding);
         let (from, to) = (range.from.0, range.to.0);
-        self.engine.recorder().note(Entry::Forgets { from, to, blocks: None, by_rule: false });
+        self.engine.recorder().note(Entry::Forgets { scope: range.into(), by_rule: false });
         self.names.forget(self.dir.directory(), range)?;
         if wait {
             self.wait_until_forgotten(range.into(), step)?;

@@ -182,6 +182,9 @@ pub struct Weighed {
 pub struct BlocksForgotten {
     /// The ranges.
     pub ranges: Vec<Extent<Addr>>,
+    /// The first epoch in which they are forgotten; absent if they are in all up to the last.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub from: Option<u64>,
     /// The last epoch in which they are forgotten.
     pub to: u64,
     /// Whether what they showed there is destroyed.

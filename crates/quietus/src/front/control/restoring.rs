@@ -6,7 +6,7 @@ use crate::base::zeros::runs_where;
 use crate::disk::Step;
 use crate::engine::Engine;
 use crate::engine::export::{Export, carry_out};
-use crate::epochs::{Past, differences, keep_now};
+use crate::epochs::{Past, differences, first_gap, keep_now};
 use crate::open_disk::{Closed, OpenDisk};
 use quietus_core::base::units::{Addr, Epoch, Extent};
 use quietus_core::request::{AsOf, Op, Request};
@@ -34,7 +34,7 @@ impl OpenDisk {
     pub(super) fn restore(&self, at: &str, step: Step<'_>) -> Result<Restored, Refused> {
         let _closed = self.keep_clients_out()?;
         let epoch = self.epoch_at(at)?;
-        if let Some(gap) = self.engine.ask(|volume| volume.first_gap(epoch)) {
+        if let Some(gap) = first_gap(&self.engine, epoch)? {
             let (start, len, epoch) = (gap.start.0, gap.len, epoch.0);
             let refused = format!(
                 "cannot restore epoch {epoch}: its {len} bytes at {start} are forgotten; copy what is left of it from the export \

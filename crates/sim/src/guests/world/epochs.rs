@@ -11,7 +11,7 @@
 //!    noted or not; after a crash the first answer decides that for good.
 
 use crate::guests::model::Model;
-use crate::guests::world::lost::{AllLost, Fate, Shown};
+use crate::guests::world::lost::{AllLost, Fate, Gap, Shown};
 use crate::guests::world::{Pending, World, whole_blocks};
 use crate::machine::content::Tag;
 use crate::machine::history::Ask;
@@ -68,10 +68,12 @@ pub(super) struct About {
     is_forgotten: bool,
     /// Not all of the epochs had closed.
     pub(super) is_open: bool,
+    /// The epoch that was open.
+    pub(super) open: u64,
     /// The epochs that the guest had been told of.
     told: Vec<u64>,
     /// The blocks that the first epoch did not show any more.
-    lost: Vec<Extent<Addr>>,
+    lost: Vec<Gap>,
 }
 
 impl Cut {
@@ -98,7 +100,9 @@ impl Book {
         let epoch = |back: u8| self.open.saturating_sub(u64::from(back));
         let (from, to) = match ask {
             Ask::ReadPast { back } | Ask::ListEpochs { back } => (epoch(back), epoch(back)),
-            Ask::Forget { back, count } => (epoch(back).saturating_sub(u64::from(count) - 1), epoch(back)),
+            Ask::Forget { back, count } | Ask::ForgetShown { back, count } => {
+                (epoch(back).saturating_sub(u64::from(count) - 1), epoch(back))
+            }
             Ask::ForgetBlocks => (1, epoch(1)),
             _ => (0, 0),
         };
@@ -113,7 +117,8 @@ impl Book {
         let is_forgotten = first.is_some_and(|it| it.fate == Fate::Forgotten);
         let told =
             self.closed.iter().filter(|(_, closed)| closed.is_told).map(|(number, _)| *number).collect();
-        About { epochs, is_sure, is_forgotten, is_open, told, lost: self.lost.surely_of(epochs.from.0) }
+        let (open, lost) = (self.open, self.lost.surely_of(epochs.from.0));
+        About { epochs, is_sure, is_forgotten, is_open, open, told, lost }
     }
 
     fn is_sure(&self, epoch: u64) -> bool {
@@ -282,7 +287,7 @@ impl Book {
             return Err(broken(format!("{epoch:?} was forgotten, but can be read")));
         }
         self.seen(epoch.0, true);
-        self.lost.read(epoch.0, pending.extent, &pending.about.lost)?;
+        self.lost.read(epoch.0, (pending.extent, bytes), &pending.about.lost)?;
         let Some(closed) = self.closed.get_mut(&epoch.0) else {
             return Err(broken(format!("{epoch:?} never closed, but can be read")));
         };
@@ -327,8 +332,8 @@ impl Book {
 
 impl Pending {
     pub(super) fn scope(&self) -> Scope {
-        let blocks = (self.ask == Ask::ForgetBlocks).then(|| whole_blocks(self.extent));
-        Scope { epochs: self.about.epochs, blocks }
+        let blocks = self.ask.forgets_blocks().then(|| whole_blocks(self.extent));
+        Scope { epochs: self.about.epochs, blocks, only: matches!(self.ask, Ask::ForgetShown { .. }) }
     }
 }
 
@@ -367,8 +372,12 @@ impl World {
                 self.book.forgotten(pending.about.epochs);
                 self.note_dying(pending.about.epochs.into());
             }
-            Ask::ForgetBlocks => {
-                self.server.figures.chains += 1;
+            Ask::ForgetBlocks | Ask::ForgetShown { .. } => {
+                *if pending.scope().only {
+                    &mut self.server.figures.amended
+                } else {
+                    &mut self.server.figures.chains
+                } += 1;
                 self.book.lost.forgotten(tag);
                 self.note_dying(pending.scope());
             }
@@ -381,7 +390,10 @@ impl World {
     pub(super) fn note_for_epochs(&mut self, tag: Tag, (ask, extent): (Ask, Extent<Addr>), since: Moment) {
         match ask {
             Ask::ForgetBlocks => {
-                self.book.lost.asked(tag, whole_blocks(extent), self.book.meant(ask).to.0);
+                self.book.lost.asked(tag, Scope::chain(self.book.meant(ask), whole_blocks(extent)));
+            }
+            Ask::ForgetShown { .. } => {
+                self.book.lost.asked(tag, Scope::shown(self.book.meant(ask), whole_blocks(extent)));
             }
             Ask::CloseEpoch => self.book.close_sent(tag, &self.model, since),
             Ask::Forget { .. } => self.book.forget_sent(self.book.meant(ask)),

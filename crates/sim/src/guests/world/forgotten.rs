@@ -114,8 +114,8 @@ impl World {
 
     /// Notes a crash, before which any receipt may have come, while the requests that it cuts off are still known.
     pub(super) fn receipts_lost(&mut self) {
-        let unheard =
-            self.pending.values().filter(|it| matches!(it.ask, Ask::Forget { .. } | Ask::ForgetBlocks));
+        let forgets = |ask: Ask| ask.forgets_blocks() || matches!(ask, Ask::Forget { .. });
+        let unheard = self.pending.values().filter(|it| forgets(it.ask));
         let unheard =
             unheard.map(|it| Dying { is_unheard: true, ..Dying::new(it.scope(), Vec::new(), Vec::new()) });
         self.dying.extend(unheard);

@@ -42,7 +42,8 @@ impl World {
             | Ask::ReadPast { .. }
             | Ask::ListEpochs { .. }
             | Ask::Forget { .. }
-            | Ask::ForgetBlocks => {
+            | Ask::ForgetBlocks
+            | Ask::ForgetShown { .. } => {
                 self.epochs_done(tag, pending, reply)?;
             }
         }
@@ -122,13 +123,15 @@ impl World {
                     && *epoch == pending.about.epochs.from
                     && self.book.lost.may_refuse(epoch.0, pending.extent, *gap)
             }
-            Refusal::Current(..) => pending.ask == Ask::ForgetBlocks,
+            Refusal::Current(..) => pending.ask.forgets_blocks(),
+            Refusal::Shared(..) => matches!(pending.ask, Ask::ForgetShown { .. }),
             Refusal::Invalid(_) => match pending.ask {
                 Ask::Forget { .. } => pending.about.is_open,
                 // Nothing has closed, or another epoch has, or is closing.
-                Ask::ForgetBlocks => {
-                    let to = pending.about.epochs.to.0;
-                    to == 0 || to + 1 != self.book.open || self.book.is_closing()
+                Ask::ForgetBlocks | Ask::ForgetShown { .. } => {
+                    let about = &pending.about;
+                    let is_early = about.epochs.to.0 == 0 || about.is_open;
+                    is_early || about.open != self.book.open || self.book.is_closing()
                 }
                 // An epoch that has not closed yet.
                 Ask::ReadPast { .. } => self.book.may_refuse(pending),

@@ -240,17 +240,18 @@ impl Mood {
     fn epoch_request(&self, rng: &mut Rng) -> Action {
         // Few are near the newest, where most happens; some never closed.
         let back = rng.pick(&[0, 1, 1, 1, 2, 2, 3, 4, 6]);
-        let ask = match weighted(rng, &[10, 7, 1, 5, 4]) {
+        let ask = match weighted(rng, &[10, 7, 1, 5, 4, 4]) {
             0 => Ask::CloseEpoch,
             1 => Ask::ReadPast { back },
             2 => Ask::ListEpochs { back },
             3 => Ask::Forget { back, count: rng.pick(&[1, 1, 2, 4]) },
-            _ => Ask::ForgetBlocks,
+            4 => Ask::ForgetBlocks,
+            _ => Ask::ForgetShown { back: back.max(1), count: rng.pick(&[1, 2, 4, 8]) },
         };
         let extent = match ask {
             Ask::ReadPast { .. } => self.extent(rng),
             // The more blocks, the more surely the current state shows one of them, too.
-            Ask::ForgetBlocks => {
+            _ if ask.forgets_blocks() => {
                 let start = self.extent(rng).start;
                 Extent::between(start.0, (start.0 + rng.pick(&[1, 4097, 12_289])).min(self.disk_bytes))
             }

@@ -1,6 +1,6 @@
-//! Forgetting epochs, and blocks in all epochs: finding what dies, in steps, and knowing when all of it is destroyed.
+//! Forgetting epochs, blocks in all epochs, and what some epochs show of blocks: finding what dies, in steps, and knowing when all of it is destroyed.
 
-use crate::base::units::{Epoch, EpochRange, Scope};
+use crate::base::units::{Addr, Epoch, EpochRange, Extent, Scope};
 use crate::store::versions::Versions;
 use crate::store::versions::index::history;
 use crate::store::versions::positions::page_place;
@@ -25,6 +25,7 @@ enum Stage {
     /// The search for versions that die with epochs, or that blocks have had.
     Search(history::Forget),
     SearchBlocks(history::ForgetBlocks),
+    SearchShown(history::ForgetShown),
     /// The index has to say durably what was found.
     Index,
     /// The stubs have to be destroyed.
@@ -34,9 +35,10 @@ enum Stage {
 }
 
 impl Stage {
-    fn begin(Scope { epochs, blocks }: Scope) -> Self {
+    fn begin(Scope { epochs, blocks, only }: Scope) -> Self {
         match blocks {
             None => Self::Search(history::Forget::new(epochs.from, epochs.to)),
+            Some(blocks) if only => Self::SearchShown(history::ForgetShown::new(blocks, epochs)),
             Some(blocks) => Self::SearchBlocks(history::ForgetBlocks::new(blocks, epochs.to)),
         }
     }
@@ -54,9 +56,19 @@ impl Forgetting {
         all.find(|epochs| epochs.contains(epoch))
     }
 
+    /// The parts of `extent` that `epoch` may have had, and does not show any more, until each version there has its tombstone.
+    pub(in super::super) fn doomed(
+        &self,
+        epoch: Epoch,
+        extent: Extent<Addr>,
+    ) -> impl Iterator<Item = Extent<Addr>> {
+        let scopes = self.queue.iter().filter(move |scope| scope.only && scope.epochs.contains(epoch));
+        scopes.filter_map(move |scope| scope.blocks?.overlap(extent))
+    }
+
     /// Whether what dies is being found: the half of the log is turned away from after that.
     pub(in super::super) fn is_searching(&self) -> bool {
-        matches!(self.stage, Stage::Search(_) | Stage::SearchBlocks(_))
+        matches!(self.stage, Stage::Search(_) | Stage::SearchBlocks(_) | Stage::SearchShown(_))
     }
 
     /// Whether stubs are being destroyed that a receipt waits for.
@@ -67,7 +79,7 @@ impl Forgetting {
 
 impl Versions {
     pub(in super::super) fn begin_forget(&mut self, scope: Scope) {
-        if let Some(blocks) = scope.blocks {
+        if let Some(blocks) = scope.blocks.filter(|_| !scope.only) {
             self.catalog.history.gaps.note(blocks, scope.epochs.to);
         }
         self.forgetting.queue.push_back(scope);
@@ -91,6 +103,10 @@ impl Versions {
             }
             Stage::SearchBlocks(forget) => {
                 let step = self.catalog.forget_step(|it| it.forget_blocks_step(forget));
+                self.found(step)
+            }
+            Stage::SearchShown(forget) => {
+                let step = self.catalog.forget_step(|it| it.forget_shown_step(forget));
                 self.found(step)
             }
             Stage::Index if self.committing.has_index_to_write() => ForgetStep::Waits,

@@ -6,7 +6,8 @@
 //! rest of D(n) and all of D(p) is D(n) from then on. A list is made of *runs*, each sorted by birth; so the
 //! dead are the tails of the runs. Runs of similar length are merged, so that a list has few.
 //!
-//! An entry of a run is a [`Span`]: what was written at once, and dies at once, is a few entries.
+//! An entry of a run is a [`Span`]: what was written at once, and dies at once, is a few entries. Tombstones stay in the list of the
+//! version whose place they take: so they go with the last epoch that showed it.
 
 use crate::base::units::Epoch;
 use crate::store::versions::index::key::{NUMBER, NUMBER_MAX, number, pack};
@@ -36,7 +37,7 @@ pub(in super::super) struct Deaths {
     pub(in super::super) entries: Tree<{ 3 * NUMBER }, { NUMBER + LEN }>,
     /// By list and run: how many entries the run has.
     pub(in super::super) runs: Tree<{ 2 * NUMBER }, NUMBER>,
-    /// How many versions all entries have.
+    /// How many versions all entries have, tombstones apart.
     pub(in super::super) versions: u64,
     /// The number of the last run that was begun since the start.
     last_run: u64,
@@ -85,7 +86,7 @@ impl Deaths {
             return Ok(());
         }
         self.last_run = self.last_run.max(run);
-        self.versions += 1;
+        self.versions += new.stored();
         if let Some(both) = before.and_then(|before| before.joined(new)) {
             return self.put(pages, run, both);
         }
@@ -148,7 +149,7 @@ impl Deaths {
         let is_young = from[1] > split.0;
         let end = if is_young { [run + 1, 0, 0] } else { [run, split.0 + 1, 0] };
         let (found, next) = self.entries.in_leaf(pages, &pack(&from), &pack(&end))?;
-        let count = found.iter().map(|(key, value)| Span::dead(key, value).len).sum();
+        let count = found.iter().map(|(key, value)| Span::dead(key, value).stored()).sum();
         Ok(Some((count, is_young, next.map_or(end, |key| [0, 1, 2].map(|n| number(&key, n))))))
     }
 
@@ -184,7 +185,7 @@ impl Deaths {
         if let Some(oldest) = gone.last() {
             self.entries.remove_run(pages, &entry(run, oldest.first), gone.len())?;
         }
-        self.versions -= youngest.iter().map(|span| span.len).sum::<u64>();
+        self.versions -= youngest.iter().map(|span| span.stored()).sum::<u64>();
         self.shorten(pages, list, (run, len), gone.len() as u64)
     }
 
@@ -224,7 +225,7 @@ impl Deaths {
             None => _ = self.entries.remove(pages, &entry(run, whole.first))?,
         }
         behind.map_or(Ok(()), |behind| self.put(pages, run, behind))?;
-        self.versions -= 1;
+        self.versions -= Span::of(dead).stored();
         match (before, behind) {
             (Some(_), Some(_)) => self.set_len(pages, list, run, len + 1),
             (None, None) => self.shorten(pages, list, (run, len), 1),

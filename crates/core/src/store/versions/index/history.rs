@@ -9,6 +9,7 @@
 //!
 //! Each method changes nothing if it returns [`Absent`].
 
+mod amending;
 mod comparing;
 mod forget_blocks;
 mod walking;
@@ -18,9 +19,10 @@ use crate::mutant::{self, Mutant};
 use crate::store::versions::index::deaths::Deaths;
 use crate::store::versions::index::gaps::Gaps;
 use crate::store::versions::index::key::{NUMBER, NUMBER_MAX, number, pack};
-use crate::store::versions::index::span::{Dead, LEN, Span};
+use crate::store::versions::index::span::{Dead, LEN, Span, is_tombstone};
 use crate::store::versions::index::twin::Twin;
 use crate::tree::{Absent, Head, Pages, Root, Searches, Tree};
+pub(in super::super) use amending::ForgetShown;
 pub(in super::super) use forget_blocks::ForgetBlocks;
 use roaring::RoaringBitmap;
 use std::ops::Range;
@@ -51,7 +53,7 @@ const DEAD_MAX: u64 = 512;
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
 pub(in super::super) struct WallTime(pub(in super::super) u64);
 
-/// A version: who wrote it, and where it lies.
+/// A version: who wrote it, and where it lies; or its tombstone.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(in super::super) struct Version {
     pub(in super::super) born: Epoch,
@@ -62,7 +64,7 @@ pub(in super::super) struct Version {
 #[derive(Debug)]
 pub(in super::super) struct History {
     pub(in super::super) pages: Pages,
-    /// By block and birth: the slot, or [`FREED`].
+    /// By block and birth: the slot, [`FREED`], or a tombstone ([`is_tombstone`]).
     pub(in super::super) versions: Tree<{ 2 * NUMBER }, NUMBER>,
     pub(in super::super) deaths: Deaths,
     /// The kept epochs: when each closed, and in how many blocks it changed.
@@ -345,6 +347,7 @@ impl History {
         let old = self.latest(block, epoch)?;
         let dead =
             old.filter(|old| old.slot != FREED).map(|Version { born, slot }| Dead { born, block, slot });
+        assert!(dead.is_none_or(|dead| !is_tombstone(dead.slot)), "the current state shows what it has");
         let is_kept = |dead: &Dead| self.kept_by(epoch).is_some_and(|kept| kept >= dead.born);
         let owed = dead.filter(|dead| dead.born == epoch || !is_kept(dead));
         let before = match old.filter(|old| old.born == epoch || owed.is_some()) {
@@ -534,7 +537,7 @@ impl History {
         Ok(owed)
     }
 
-    /// The removals that go with the versions of `span` that the index still has.
+    /// The removals that go with the versions of `span` that the index still has. Of tombstones nothing is owed.
     fn dying(&self, span: Span) -> Result<Dying, Absent> {
         let mut dying = Dying::default();
         let mut versions = self.versions.searches(&self.pages);
@@ -543,7 +546,7 @@ impl History {
             if versions.at_or_before(&key)? != Some((key, pack(&[dead.slot.0]))) {
                 continue;
             }
-            dying.versions.push(dead);
+            dying.versions.extend(Some(dead).filter(|dead| !is_tombstone(dead.slot)));
             dying.keys.push(key);
             let of_block = |it: &([u8; 2 * NUMBER], [u8; NUMBER])| number(&it.0, 0) == dead.block.0;
             let is_end = |it: &([u8; 2 * NUMBER], [u8; NUMBER])| number(&it.1, 0) == FREED.0;

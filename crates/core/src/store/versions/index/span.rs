@@ -1,7 +1,7 @@
 //! Versions that lie together: what was written at once is a few of these, however much that was.
 
 use crate::base::units::{BLOCK_BYTES, Block, Epoch, Extent, Pos, Slot};
-use crate::store::versions::index::key::{NUMBER, number};
+use crate::store::versions::index::key::{NUMBER, NUMBER_MAX, number};
 use crate::store::versions::positions::in_slot;
 use std::ops::Range;
 
@@ -9,6 +9,21 @@ use std::ops::Range;
 pub(in super::super) const LEN: usize = 2;
 /// Most versions in a span.
 const LEN_MAX: u64 = u16::MAX as u64;
+
+/// The slot of a version that was forgotten while epochs are kept that showed it, a *tombstone*, is greater by this. So a disk has fewer
+/// slots.
+const TOMBSTONE: u64 = 1 << (8 * NUMBER - 1);
+
+/// The tombstone of a version that lay in `slot`.
+pub(in super::super) fn tombstone(slot: Slot) -> Slot {
+    assert!(slot.0 < TOMBSTONE - 1, "no tombstone is made of another one, or of the end of a block");
+    Slot(slot.0 + TOMBSTONE)
+}
+
+/// Whether it is a tombstone that has this slot.
+pub(in super::super) fn is_tombstone(slot: Slot) -> bool {
+    (TOMBSTONE..NUMBER_MAX).contains(&slot.0)
+}
 
 /// A version that has died.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -50,6 +65,11 @@ impl Span {
 
     pub(in super::super) fn len_bytes(self) -> [u8; LEN] {
         u16::try_from(self.len).expect("a span has a length of two bytes").to_be_bytes()
+    }
+
+    /// How many of the versions have content: all, or they are tombstones.
+    pub(in super::super) fn stored(self) -> u64 {
+        if is_tombstone(self.first.slot) { 0 } else { self.len }
     }
 
     /// Each version, in order.

@@ -6,7 +6,7 @@
 //!
 //! | lost | taken from |
 //! | --- | --- |
-//! | versions | the records of homes, where the slot is used and neither owed nor in the log; their ends from the lists of the dead |
+//! | versions | the records of homes, where the slot is used and neither owed nor in the log; their ends, and tombstones, from the lists of the dead |
 //! | dead, runs | the versions and the kept epochs |
 //! | owed | the slots that are used and have no version |
 //! | clusters | the slots of versions, and those that are owed |
@@ -91,7 +91,7 @@ pub fn rebuild(
         Rebuilt { damage: salvaged.damage.iter().map(ToString::to_string).collect(), ..Rebuilt::default() };
     let derived = Derived::of(salvaged, &records, &logged, (setup.layout, &head, &note))?;
     rebuilt.from_stubs = derived.from_stubs;
-    (rebuilt.versions, rebuilt.epochs) = (derived.content(), derived.epochs.len() as u64);
+    (rebuilt.versions, rebuilt.epochs) = (derived.content().count() as u64, derived.epochs.len() as u64);
     rebuilt.pages = building::write(&derived, (disk, blocks, setup.layout, &head, &note), map, step)?;
     Ok(rebuilt)
 }

@@ -13,6 +13,9 @@ use crate::store::versions::{Change, Versions};
 use crate::store::{Epochs, ForgetStep, Gone, Incomparable, Shared};
 use crate::tree::Absent;
 
+/// Most blocks to look at for a gap in one answer.
+const GAP_LOOKS_MAX: usize = 4096;
+
 impl Epochs for Versions {
     fn open(&self) -> Epoch {
         self.open
@@ -58,18 +61,18 @@ impl Epochs for Versions {
         if !self.is_kept(epoch).expect("nothing is missing") {
             return Err(Gone::Epoch);
         }
-        match self.gap(extent, epoch) {
+        match self.gaps_of(epoch, extent).next() {
             Some(gap) => Err(Gone::Blocks(gap)),
-            None => Ok(self.places(extent, epoch, false)),
+            None => self.places(extent, epoch, false).map_err(Gone::Blocks),
         }
     }
 
-    fn gap(&self, extent: Extent<Addr>, epoch: Epoch) -> Option<Extent<Addr>> {
-        self.catalog.history.gaps.of(epoch, extent).next()
-    }
-
-    fn find_shared(&self, extent: Extent<Addr>, to: Epoch, looks_max: usize) -> Result<Shared, Place> {
-        self.find_shared_block(extent, to, looks_max).map_err(|Missing(place)| place)
+    fn find_shared(&self, extent: Extent<Addr>, scope: Scope, looks_max: usize) -> Result<Shared, Place> {
+        let found = match scope.only {
+            false => self.find_shared_block(extent, scope.epochs.to, looks_max),
+            true => self.find_shown_elsewhere(extent, scope.epochs, looks_max),
+        };
+        found.map_err(|Missing(place)| place)
     }
 
     fn compare(
@@ -107,6 +110,10 @@ impl Versions {
             Question::Stubs(at, bytes) => Reply::Judged(Box::new(self.judge_stubs(*at, bytes)?)),
             Question::Cells(at, bytes) => Reply::Judged(Box::new(self.judge_cells(*at, bytes)?)),
             Question::Page(at, bytes) => Reply::Page(self.catalog.page_fault(*at, bytes)),
+            Question::FirstGap(epoch, from) => {
+                let (gap, next) = self.find_gap(*epoch, *from, GAP_LOOKS_MAX)?;
+                Reply::Gap(gap, next)
+            }
             Question::Versions(block, born) => Reply::Versions(Box::new(self.list_versions(*block, *born)?)),
         })
     }

@@ -12,6 +12,7 @@ use crate::request::{Judged, Listed};
 use crate::store::versions::Versions;
 use crate::store::versions::catalog::Catalog;
 use crate::store::versions::index::key;
+use crate::store::versions::index::span::is_tombstone;
 use crate::store::versions::positions::Missing;
 use crate::store::versions::stubs::root;
 use crate::store::versions::stubs::root::CellOf;
@@ -187,7 +188,7 @@ impl Versions {
             listed.versions.push((
                 block,
                 version.born,
-                Some(version.slot).filter(|slot| slot.0 < key::NUMBER_MAX),
+                Some(version.slot).filter(|slot| slot.0 < key::NUMBER_MAX && !is_tombstone(*slot)),
             ));
             from = (block, Epoch(version.born.0 + 1));
         }

@@ -1,4 +1,4 @@
-//! Requests to forget: epochs, or blocks in all epochs.
+//! Requests to forget: epochs, blocks in all epochs, or what some epochs show of blocks.
 
 use crate::base::units::{Extent, Scope};
 use crate::mutant::{self, Mutant};
@@ -19,7 +19,7 @@ impl Requests {
             Some(left) => {
                 let open = others.disk.open_epoch();
                 let checks = &mut others.erasing.forgetting.checks;
-                checks.push_back(Check { id, left, to: scope.epochs.to, open });
+                checks.push_back(Check { id, left, scope, open });
                 assert!(checks.len() <= FORGETS_MAX, "a forget is refused when there are too many");
             }
         }

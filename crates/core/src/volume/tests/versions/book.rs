@@ -416,11 +416,7 @@ impl Epochs for Book {
         is_kept.then(|| it.places(extent, |block| it.now.shown(block, epoch))).ok_or(Gone::Epoch)
     }
 
-    fn gap(&self, _: Extent<Addr>, _: Epoch) -> Option<Extent<Addr>> {
-        None
-    }
-
-    fn find_shared(&self, _: Extent<Addr>, _: Epoch, _: usize) -> Result<Shared, Place> {
+    fn find_shared(&self, _: Extent<Addr>, _: Scope, _: usize) -> Result<Shared, Place> {
         unreachable!("no test forgets blocks of this store")
     }
 }

@@ -4,10 +4,11 @@ use crate::base::blocks::BlockSet;
 use crate::base::units::{Addr, BLOCK_BYTES, EpochRange, Extent};
 use crate::request::Weighing;
 use crate::store::versions::index::history::*;
+use crate::store::versions::index::span::tombstone;
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{RngCore, SeedableRng};
 use std::collections::{BTreeMap, BTreeSet};
-use std::ops::Range;
+use std::ops::{Range, RangeInclusive};
 
 const DISK: [u8; 16] = [3; 16];
 
@@ -22,6 +23,8 @@ struct Dull {
     owed: BTreeSet<u64>,
     /// By block: the last epoch that does not show it, because it was forgotten there.
     gaps: BTreeMap<u64, u64>,
+    /// The versions that were forgotten alone: the slot, the block, its birth, and the epoch that ended it.
+    stones: Vec<(u64, u64, u64, u64)>,
 }
 
 impl Dull {
@@ -50,7 +53,21 @@ impl Dull {
                 *died = Some(*born);
             }
         }
+        self.stones.retain(|(_, block, ..)| !blocks.contains(block));
         self.gaps.extend(blocks.map(|block| (block, self.open - 1)));
+        self.sweep();
+    }
+
+    /// Forgets the versions of some blocks that only these epochs show.
+    fn forget_shown(&mut self, blocks: Range<u64>, epochs: RangeInclusive<u64>) {
+        for (slot, (block, born, died)) in &mut self.versions {
+            let Some(ended) = died.filter(|_| blocks.contains(block)) else { continue };
+            let mut shows = self.kept.range(*born..ended).peekable();
+            if shows.peek().is_some() && shows.all(|epoch| epochs.contains(epoch)) {
+                self.stones.push((*slot, *block, *born, ended));
+                *died = Some(*born);
+            }
+        }
         self.sweep();
     }
 
@@ -77,7 +94,9 @@ impl Dull {
         let is_it = |(of, born, died): &(u64, u64, Option<u64>)| {
             *of == block && *born <= epoch && died.is_none_or(|died| epoch < died)
         };
-        self.versions.iter().find(|(_, it)| is_it(it)).map(|(slot, _)| *slot)
+        let stone = |(_, of, born, died): &&(u64, u64, u64, u64)| is_it(&(*of, *born, Some(*died)));
+        let stone = self.stones.iter().find(stone).map(|(slot, ..)| tombstone(Slot(*slot)).0);
+        stone.or_else(|| self.versions.iter().find(|(_, it)| is_it(it)).map(|(slot, _)| *slot))
     }
 }
 
@@ -186,6 +205,37 @@ impl Disk {
         assert_eq!(dead, self.model.owed.difference(&before).copied().collect());
     }
 
+    /// Forgets what some epochs show of some blocks; the steps of a first try are taken up to this one.
+    fn forget_shown(&mut self, blocks: Range<u64>, epochs: RangeInclusive<u64>, first: u64) {
+        let range = EpochRange { from: Epoch(*epochs.start()), to: Epoch(*epochs.end()) };
+        let begun = ForgetShown::new(outline(&blocks), range);
+        let (mut forget, mut dead) = (begun, BTreeSet::new());
+        for _ in 0..first {
+            if let Forgotten::Versions(all) = self.ask(|it| it.forget_shown_step(&mut forget)) {
+                dead.extend(all.into_iter().flat_map(Span::each).map(|dead| dead.slot.0));
+            }
+        }
+        let mut forget = begun;
+        dead.extend(self.all_dead(|it| it.forget_shown_step(&mut forget)));
+        let before = self.model.owed.clone();
+        self.model.forget_shown(blocks, epochs);
+        assert_eq!(dead, self.model.owed.difference(&before).copied().collect());
+    }
+
+    /// The first block of which an epoch shows a tombstone.
+    fn first_stone(&mut self, blocks: u64, epoch: u64) -> Option<u64> {
+        let mut at = 0;
+        loop {
+            let (found, end) = self.ask(|it| it.find_tombstone(at..blocks, Epoch(epoch), 3));
+            if found.is_some() || end == blocks {
+                return found;
+            }
+            assert!(end > at, "no step forward");
+            at = end;
+            self.history.pages.evict(self.memory_max);
+        }
+    }
+
     /// Takes all steps of a forget: the slots of what dies.
     fn all_dead(&mut self, mut step: impl FnMut(&mut History) -> Result<Forgotten, Absent>) -> BTreeSet<u64> {
         let mut dead = BTreeSet::new();
@@ -241,7 +291,9 @@ impl Disk {
         }
         for block in 0..blocks {
             let [one, other] = states.map(|state| self.model.shown(block, state));
-            assert_eq!(differing.contains(block), one != other, "{block} at {states:?}");
+            let is_unknown = [one, other].into_iter().flatten().any(|slot| is_tombstone(Slot(slot)));
+            let differs = one != other || is_unknown && states[0] != states[1];
+            assert_eq!(differing.contains(block), differs, "{block} at {states:?}");
         }
         assert!(differing.runs().all(|run| run.end() <= blocks * crate::base::units::BLOCK_BYTES));
     }
@@ -265,6 +317,10 @@ impl Disk {
         );
         let kept: Vec<u64> = self.model.kept.iter().copied().chain([self.model.open]).collect();
         for epoch in kept {
+            let is_stone =
+                |block: &u64| self.model.shown(*block, epoch).is_some_and(|slot| is_tombstone(Slot(slot)));
+            let first = (0..blocks).find(is_stone);
+            assert_eq!(self.first_stone(blocks, epoch), first, "at {epoch}");
             for block in 0..blocks {
                 let is_gap =
                     self.history.gaps.of(Epoch(epoch), outline(&(block..block + 1))).next().is_some();
@@ -300,6 +356,7 @@ impl Disk {
 
 #[test]
 fn every_kept_epoch_shows_what_it_was_and_the_rest_is_owed() {
+    let mut shown_forgets = 0;
     for seed in 0..400 {
         let mut rng = ChaCha8Rng::seed_from_u64(seed);
         let mut disk = Disk::new(5 + seed as usize % 20);
@@ -320,13 +377,21 @@ fn every_kept_epoch_shows_what_it_was_and_the_rest_is_owed() {
                     let from = u64::from(rng.next_u32()) % blocks;
                     disk.forget_blocks(from..(from + 1 + u64::from(rng.next_u32()) % 4).min(blocks));
                 }
-                87..94 => {
+                87..90 => {
+                    if let (Some(one), Some(other)) = (any(&mut rng), any(&mut rng)) {
+                        let from = u64::from(rng.next_u32()) % blocks;
+                        let some = from..(from + 1 + u64::from(rng.next_u32()) % 6).min(blocks);
+                        disk.forget_shown(some, one.min(other)..=one.max(other), seed % 3);
+                        shown_forgets += disk.model.stones.len();
+                    }
+                }
+                90..95 => {
                     if let (Some(one), Some(other)) = (any(&mut rng), any(&mut rng)) {
                         let to = if rng.next_u32() % 2 == 0 { one } else { other.max(one) };
                         disk.forget(one, to);
                     }
                 }
-                94..98 => disk.make_durable(),
+                95..98 => disk.make_durable(),
                 _ => disk.crash(),
             }
             disk.history.pages.evict(disk.memory_max);
@@ -346,6 +411,7 @@ fn every_kept_epoch_shows_what_it_was_and_the_rest_is_owed() {
         assert_eq!(disk.history.versions.len(), shown as u64, "ends that say nothing are gone");
         assert!(disk.history.gaps.is_empty(), "gaps that no epoch has are gone");
     }
+    assert!(shown_forgets > 1000, "{shown_forgets} versions were forgotten alone");
 }
 
 #[test]

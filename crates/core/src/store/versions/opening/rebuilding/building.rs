@@ -76,8 +76,7 @@ fn fill(history: &mut History, derived: &Derived) {
 /// The clusters, with their zones and their used slots.
 fn clusters(derived: &Derived, layout: Layout) -> BTreeMap<u64, (u64, u128)> {
     let per_cluster = layout.cluster_slots();
-    let versions =
-        derived.versions.iter().filter(|(_, slot)| **slot != FREED).map(|((block, _), slot)| (*slot, *block));
+    let versions = derived.content();
     let owed = derived.owed.iter().map(|(slot, dead)| (*slot, dead.block.0));
     let mut clusters = BTreeMap::new();
     for (slot, block) in versions.chain(owed) {

@@ -5,7 +5,7 @@ use crate::store::versions::VersionsError;
 use crate::store::versions::catalog::Note;
 use crate::store::versions::index::history::{Salvage, Salvaged};
 use crate::store::versions::index::key::{NUMBER, NUMBER_MAX, number, pack};
-use crate::store::versions::index::span::{Dead, Span};
+use crate::store::versions::index::span::{Dead, Span, is_tombstone};
 use crate::store::versions::opening::rebuilding::homes::Records;
 use crate::store::versions::stubs::Layout;
 use crate::tree::{Head, Root};
@@ -42,9 +42,10 @@ fn used_slots(clusters: &Salvaged<NUMBER, { NUMBER + 16 }>, per_cluster: u64) ->
 }
 
 impl Derived {
-    /// How many versions have content.
-    pub(super) fn content(&self) -> u64 {
-        self.versions.values().filter(|slot| **slot != FREED).count() as u64
+    /// The slots of the versions that have content, each with its block.
+    pub(super) fn content(&self) -> impl Iterator<Item = (u64, u64)> {
+        let stored = |slot: &&u64| **slot != FREED && !is_tombstone(Slot(**slot));
+        self.versions.iter().filter(move |(_, slot)| stored(slot)).map(|((block, _), slot)| (*slot, *block))
     }
 
     /// Derives what is lost.
@@ -102,7 +103,7 @@ impl Derived {
     }
 
     fn slots(&self) -> BTreeSet<u64> {
-        self.versions.values().copied().filter(|slot| *slot != FREED).collect()
+        self.content().map(|(slot, _)| slot).collect()
     }
 
     /// Takes the versions that the records of homes name, and that lost pages had.
@@ -134,7 +135,7 @@ impl Derived {
         Ok(())
     }
 
-    /// Adds the ends that lost pages had: a version that has died, and that nothing replaced by the end of the epoch in whose list it
+    /// Adds the tombstones and the ends that lost pages had: a version that has died, and that nothing replaced by the end of the epoch in whose list it
     /// is, ended there. How many ends there may have been besides: before a version that followed, and shown by no kept epoch.
     fn find_ends(
         &mut self,
@@ -144,6 +145,13 @@ impl Derived {
         let mut idle = 0;
         let lists: BTreeMap<u64, u64> =
             runs.entries.keys().map(|key| (number(key, 1), number(key, 0))).collect();
+        // What nothing else has: the lists name each tombstone.
+        let listed = dead.entries.iter().filter(|(key, _)| lists.contains_key(&number(*key, 0)));
+        for Dead { born, block, slot } in listed.flat_map(|(key, value)| Span::dead(key, value).each()) {
+            if is_tombstone(slot) && lost.lacks(&pack(&[block.0, born.0])) {
+                self.versions.insert((block.0, born.0), slot.0);
+            }
+        }
         for (key, value) in &dead.entries {
             let Some(list) = lists.get(&number(key, 0)) else { continue };
             for Dead { born, block, slot } in Span::dead(key, value).each() {
@@ -222,7 +230,7 @@ impl Derived {
     /// Checks that versions and what is owed have all used slots, and no slot twice.
     fn check_slots(&self, evidence: &Evidence<'_>) -> Result<(), VersionsError> {
         let mut all = self.slots();
-        if all.len() as u64 != self.content() {
+        if all.len() != self.content().count() {
             return undecided("two versions lie in one slot");
         }
         if let Some(slot) = self.owed.keys().find(|slot| !all.insert(**slot)) {
