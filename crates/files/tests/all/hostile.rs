@@ -3,7 +3,7 @@
 use crate::finding::partitioned;
 use crate::image::{Dice, Image};
 use crate::tree::ask_everything;
-use crate::{exfat, fat};
+use crate::{exfat, fat, ntfs};
 use quietus_files::{Error, Source, Volume, finding};
 use std::ops::Range;
 
@@ -55,6 +55,29 @@ fn other_bytes_in_a_volume_of_exfat_cause_no_panic() {
     let mut places = vec![0..8, root..root + 512, table + 160 * 4..table + 800 * 4];
     places.extend(folders.map(|it| it..it + 512));
     let opened = flip(&mut disk.image, quietus_files::exfat::open, &places, 1);
+    assert!(opened > FLIPS / 3, "{opened}");
+}
+
+#[test]
+fn other_bytes_in_a_volume_of_ntfs_cause_no_panic() {
+    let (mut image, _) = ntfs::filled("ntfs.flipped", 8, "4096", "512");
+    let mut places = ntfs::metadata(&image, 100);
+    places.push(0..80);
+    // The records that all others depend on.
+    places.extend([0, 5, 10].map(|n| places[n].clone()));
+    let opened = flip(&mut image, quietus_files::ntfs::open, &places, 1);
+    assert!(opened > FLIPS / 3, "{opened}");
+}
+
+#[test]
+fn other_bytes_in_files_of_many_records_cause_no_panic() {
+    let Some(mut image) = ntfs::mounted::mounted("ntfs.flipped.mounted", "4096", ntfs::mounted::fill_all)
+    else {
+        return;
+    };
+    let places: Vec<_> =
+        ntfs::metadata(&image, 90).into_iter().skip(64).chain(ntfs::mounted::lists(&image)).collect();
+    let opened = flip(&mut image, quietus_files::ntfs::open, &places, 2);
     assert!(opened > FLIPS / 3, "{opened}");
 }
 

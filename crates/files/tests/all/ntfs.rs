@@ -1,0 +1,406 @@
+//! NTFS as mkntfs makes it, filled by ntfscp, or by ntfs-3g through FUSE, and read by ntfscat beside us.
+
+use crate::image::{Image, content};
+use crate::tool::{made, path, run, worked};
+use crate::tree::{at, listed, names, runs, whole};
+use quietus_files::{Error, Kind, Source, Volume, ntfs, path};
+use std::ops::Range;
+
+pub mod mounted;
+
+/// Files beside those with a meaning, so that the root has blocks of its index.
+const FILLERS: usize = 60;
+const UNICODE: &str = "Größe 名前 😀.txt";
+
+/// A file of the host, while it exists.
+struct HostFile(std::path::PathBuf);
+
+impl HostFile {
+    fn new(name: &str, bytes: &[u8]) -> Self {
+        let path = path(name);
+        std::fs::write(&path, bytes).unwrap();
+        Self(path)
+    }
+}
+
+impl Drop for HostFile {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.0);
+    }
+}
+
+/// A volume with clusters and sectors of these sizes, as mkntfs makes it.
+fn empty(name: &str, mib: u64, cluster: &str, sector: &str) -> Image {
+    made("mkntfs", name, mib << 10, &["-F", "-Q", "-q", "-c", cluster, "-s", sector])
+}
+
+/// Has ntfscp write a file, or the stream of one.
+fn copy(name: &str, image: &str, bytes: &[u8], to: &str, stream: &[&str]) {
+    let file = HostFile::new(&format!("{name}.copied"), bytes);
+    let from = file.0.to_str().unwrap();
+    run("ntfscp", &[&["-q"], stream, &[image, from, to]].concat(), "");
+}
+
+/// A volume with some files in its root, and the content of the large one.
+pub fn filled(name: &str, mib: u64, cluster: &str, sector: &str) -> (Image, Vec<u8>) {
+    let mut image = empty(name, mib, cluster, sector);
+    let large = content(9, 200_001);
+    worked(&format!("{name}.filled"), &mut image, |path| {
+        copy(name, path, b"small", "small", &[]);
+        copy(name, path, &large, "large", &[]);
+        copy(name, path, b"names", UNICODE, &[]);
+        copy(name, path, b"beside", "small", &["-N", "note"]);
+        copy(name, path, &large[..60_000], "small", &["-N", "long note"]);
+        copy(name, path, &large[..70_000], "small", &["-N", "too long"]);
+        (0..FILLERS)
+            .for_each(|n| copy(name, path, &[], &format!("a file that fills the folder {n:02}"), &[]));
+    });
+    (image, large)
+}
+
+fn open(image: &mut Image) -> Box<dyn Volume> {
+    ntfs::open(image).unwrap()
+}
+
+/// Where record `number` lies, of the records of 1024 bytes that lie together from the first on.
+fn record(image: &Image, number: u64) -> Range<u64> {
+    let cluster_bytes = image.u16(0x0B) * image.bytes[0x0D] as u64;
+    let at = image.u32(0x30) * cluster_bytes + number * 1024;
+    at..at + 1024
+}
+
+/// Where the first attribute of `kind` lies in record `number`.
+fn attribute(image: &Image, number: u64, kind: u64) -> u64 {
+    let record = record(image, number);
+    let mut at = record.start + image.u16(record.start + 0x14);
+    while image.u32(at) != kind {
+        assert!(at < record.end, "record {number} has {kind:#x}");
+        at += image.u32(at + 4);
+    }
+    at
+}
+
+/// The places of the first `count` records, and of the blocks of all folders.
+pub fn metadata(image: &Image, count: u64) -> Vec<Range<u64>> {
+    let mut places: Vec<_> =
+        (0..count).map(|n| record(image, n)).map(|it| it.start..it.start + 500).collect();
+    let blocks = (0..image.bytes.len()).step_by(4096).filter(|at| image.bytes[*at..].starts_with(b"INDX"));
+    places.extend(blocks.map(|at| at as u64..at as u64 + 1000));
+    places
+}
+
+#[test]
+fn files_are_read_as_ntfscp_wrote_them() {
+    for (cluster, sector, mib) in [
+        ("512", "512", 8),
+        ("4096", "512", 8),
+        ("65536", "512", 32),
+        ("4096", "4096", 16),
+        ("2097152", "512", 64),
+    ] {
+        let (mut image, large) = filled(&format!("ntfs.{cluster}.{sector}"), mib, cluster, sector);
+        let mut volume = open(&mut image);
+        assert_eq!(volume.name(), "NTFS");
+        let found = names(&mut *volume, &mut image, "/");
+        assert_eq!(found.len(), 3 + FILLERS, "{found:?}");
+        assert_eq!(whole(&mut *volume, &mut image, "/SMALL"), b"small");
+        assert_eq!(whole(&mut *volume, &mut image, "/large"), large);
+        assert_eq!(whole(&mut *volume, &mut image, "/grÖßE 名前 😀.TXT"), b"names");
+        assert!(path::walk(&mut *volume, &mut image, b"/smal").is_err());
+        assert!(path::walk(&mut *volume, &mut image, b"/$MFT").is_ok(), "it is hidden, and there");
+    }
+}
+
+#[test]
+fn ntfsls_and_ntfscat_find_the_same() {
+    let (mut image, large) = filled("ntfs.others", 8, "4096", "512");
+    let (listed, read) = worked("ntfs.others.read", &mut image, |path| {
+        (run("ntfsls", &[path], ""), run("ntfscat", &[path, "large"], ""))
+    });
+    assert_eq!(read, large);
+    let mut volume = open(&mut image);
+    let mut found = names(&mut *volume, &mut image, "/");
+    let mut expected: Vec<_> = str::from_utf8(&listed).unwrap().lines().filter(|it| !it.is_empty()).collect();
+    found.sort_unstable();
+    expected.sort_unstable();
+    assert_eq!(found, expected);
+}
+
+#[test]
+fn a_small_file_lies_in_its_record_and_a_large_one_in_runs() {
+    let (mut image, large) = filled("ntfs.runs", 8, "512", "512");
+    let mut volume = open(&mut image);
+    let small = at(&mut *volume, &mut image, "/small");
+    let found = runs(&mut *volume, &mut image, small).unwrap();
+    assert!(matches!(&found[..], [it] if (it.at, it.bytes, it.place) == (0, 5, None)), "{found:?}");
+    let file = at(&mut *volume, &mut image, "/large");
+    let mut read = Vec::new();
+    for run in runs(&mut *volume, &mut image, file).unwrap() {
+        assert_eq!(run.at, read.len() as u64);
+        let start = run.place.unwrap().0 as usize;
+        read.extend_from_slice(&image.bytes[start..start + run.bytes as usize]);
+    }
+    assert_eq!(read, large);
+    let attributes = volume.attributes(&mut image, file).unwrap();
+    assert_eq!((attributes.kind, attributes.bytes, attributes.links), (Kind::Regular, 200_001, Some(1)));
+    assert_eq!(attributes.allocated_bytes, 200_192);
+    assert_eq!((attributes.mode, attributes.owner), (None, None));
+    assert!(attributes.modified.unwrap().seconds > 1_700_000_000, "{attributes:?}");
+}
+
+#[test]
+fn streams_are_extended_attributes_up_to_what_linux_can_hold() {
+    let (mut image, large) = filled("ntfs.streams", 8, "4096", "512");
+    let mut volume = open(&mut image);
+    let file = at(&mut *volume, &mut image, "/small");
+    let mut found = volume.extended(&mut image, file).unwrap();
+    found.sort();
+    let expected =
+        [(b"user.long note".to_vec(), large[..60_000].to_vec()), (b"user.note".to_vec(), b"beside".to_vec())];
+    assert_eq!(found, expected);
+    let file = at(&mut *volume, &mut image, "/large");
+    assert_eq!(volume.extended(&mut image, file).unwrap(), []);
+}
+
+#[test]
+fn a_record_of_another_file_is_missing() {
+    let (mut image, _) = filled("ntfs.reused", 8, "4096", "512");
+    let mut volume = open(&mut image);
+    let file = at(&mut *volume, &mut image, "/small");
+    assert_eq!(volume.file(&mut image, file.number), Ok(file));
+    for number in [20_000, u64::MAX, u64::MAX / 1024] {
+        let missing = Err(Error::Missing(format!("record {number}")));
+        assert_eq!(volume.file(&mut image, number), missing);
+    }
+    let place = record(&image, file.number);
+    image.bytes[place.start as usize + 0x10] += 1;
+    let expected = format!("no record {} with sequence_number 1: it is 2", file.number);
+    assert_eq!(volume.attributes(&mut image, file).unwrap_err().to_string(), expected);
+    image.bytes[place.start as usize + 0x16] = 0;
+    let missing = Error::Missing(format!("record {}", file.number));
+    assert_eq!(volume.read(&mut image, file, 0, 1), Err(missing.clone()));
+    assert_eq!(volume.file(&mut image, file.number), Err(missing));
+}
+
+#[test]
+fn a_record_that_was_half_written_hides_no_other_file() {
+    let (mut image, large) = filled("ntfs.torn", 8, "4096", "512");
+    let mut volume = open(&mut image);
+    let file = at(&mut *volume, &mut image, "/small");
+    let end = record(&image, file.number).end as usize;
+    image.bytes[end - 1] ^= 1;
+    let error = volume.read(&mut image, file, 0, 1).unwrap_err().to_string();
+    let text = "a part of it was not written (its update sequence does not match)";
+    assert_eq!(error, format!("damaged: record {}: {text}", file.number));
+    assert_eq!(names(&mut *volume, &mut image, "/").len(), 3 + FILLERS);
+    assert_eq!(whole(&mut *volume, &mut image, "/large"), large);
+}
+
+#[test]
+fn an_impossible_field_of_an_attribute_is_an_error_of_its_file() {
+    let (mut image, large) = filled("ntfs.fields", 8, "4096", "512");
+    let mut volume = open(&mut image);
+    let file = at(&mut *volume, &mut image, "/large");
+    let data = attribute(&image, file.number, 0x80);
+    for (at, value, text) in [
+        (0x30, i64::MAX as u64 + 1, "data_size 9223372036854775808"),
+        (0x38, 200_002, "initialized_size 200002"),
+        (0x30, 200_000, "initialized_size 200001"),
+        (0x18, 47, "`highest_vcn` is 47"),
+        (0x10, 1, "attribute 0x80 lacks its first part"),
+        (0x20, 3, "`mapping_pairs_offset` is 3"),
+    ] {
+        let mut image = image.clone();
+        image.put(data + at, &value.to_le_bytes());
+        let Err(error) = volume.read(&mut image, file, 0, 1) else { panic!("{text}") };
+        assert_eq!(error, Error::Damaged(format!("record {}: {text}", file.number)));
+        assert_eq!(whole(&mut *volume, &mut image, "/small"), b"small");
+    }
+    let max = i64::MAX as u64;
+    image.put(data + 0x30, &max.to_le_bytes());
+    assert_eq!(volume.read(&mut image, file, max - 10, 100), Ok(vec![0; 10]), "it was never written");
+    assert_eq!(volume.read(&mut image, file, 0, 200_001), Ok(large));
+    image.put(data + 0x38, &max.to_le_bytes());
+    let text = "the runs end at byte 200704, and initialized_size is 9223372036854775807";
+    let damaged = Err(Error::Damaged(format!("record {}: {text}", file.number)));
+    assert_eq!(volume.read(&mut image, file, max - 10, 100), damaged);
+    assert_eq!(runs(&mut *volume, &mut image, file).map(|_| Vec::new()), damaged);
+}
+
+#[test]
+fn what_lies_behind_the_initialized_size_is_a_hole() {
+    let (mut image, large) = filled("ntfs.initialized", 8, "4096", "512");
+    let mut volume = open(&mut image);
+    let file = at(&mut *volume, &mut image, "/large");
+    let data = attribute(&image, file.number, 0x80);
+    image.put(data + 0x38, &5000_u64.to_le_bytes());
+    assert_eq!(whole(&mut *volume, &mut image, "/large"), [&large[..5000], &vec![0; 195_001]].concat());
+    let found = runs(&mut *volume, &mut image, file).unwrap();
+    assert_eq!(found.iter().map(|it| it.bytes).sum::<u64>(), 5000);
+}
+
+#[test]
+fn encrypted_content_is_refused() {
+    let (mut image, _) = filled("ntfs.encrypted", 8, "4096", "512");
+    let mut volume = open(&mut image);
+    let file = at(&mut *volume, &mut image, "/large");
+    let data = attribute(&image, file.number, 0x80);
+    image.put(data + 0x0C, &0x4000_u16.to_le_bytes());
+    let refused = Error::Unsupported(format!("record {}: the content is encrypted (EFS)", file.number));
+    assert_eq!(volume.read(&mut image, file, 0, 1), Err(refused));
+}
+
+#[test]
+fn a_block_of_an_index_that_was_half_written_hides_its_own_names_only() {
+    let (mut image, _) = filled("ntfs.index", 8, "4096", "512");
+    let mut volume = open(&mut image);
+    let all = names(&mut *volume, &mut image, "/").len();
+    // Of the blocks of 4096 bytes, the last one is of the root: those of $Extend come first.
+    let block =
+        (0..image.bytes.len()).step_by(4096).rfind(|at| image.bytes[*at..].starts_with(b"INDX")).unwrap();
+    image.bytes[block + 511] ^= 1;
+    let (names, result) = listed(&mut *volume, &mut image, "/");
+    assert!(!names.is_empty() && names.len() < all, "{}", names.len());
+    let text = "a part of it was not written (its update sequence does not match)";
+    let error = result.unwrap_err().to_string();
+    assert!(
+        error.starts_with("damaged: record 5: block ") && error.ends_with(&format!("of its index: {text}")),
+        "{error}"
+    );
+    assert_eq!(path::walk(&mut *volume, &mut image, format!("/{}", names[0]).as_bytes()).err(), None);
+    assert!(matches!(path::walk(&mut *volume, &mut image, b"/not there"), Err(Error::Damaged(_))));
+}
+
+#[test]
+fn the_record_of_the_mft_is_read_from_its_mirror_if_it_is_damaged() {
+    let (mut image, large) = filled("ntfs.mirror", 8, "4096", "512");
+    let first = record(&image, 0).start as usize;
+    image.bytes[first + 510] ^= 1;
+    let mut volume = open(&mut image);
+    assert_eq!(whole(&mut *volume, &mut image, "/large"), large);
+    let mirror = (image.u32(0x38) * 4096) as usize;
+    image.bytes[mirror] = 0;
+    let error = ntfs::open(&mut image).err().unwrap();
+    assert_eq!(error, Error::Damaged("record 0: it is not in use".into()));
+}
+
+/// Gives a record its bytes, or takes them out: the end of each 512 bytes has its place in the update sequence.
+fn swap_ends(record: &mut [u8], is_sealed: bool) {
+    let usa = usize::from(record[4]);
+    for n in 1..=2 {
+        let (saved, end) = (usa + n * 2, n * 512 - 2);
+        if is_sealed {
+            record.copy_within(saved..saved + 2, end);
+        } else {
+            record.copy_within(end..end + 2, saved);
+            record.copy_within(usa..usa + 2, end);
+        }
+    }
+}
+
+/// A record of the file `base` with these attributes, made of another record.
+fn with_attributes(image: &Image, number: u64, base: u64, attributes: &[u8]) -> Vec<u8> {
+    let place = record(image, number);
+    let mut bytes = image.bytes[place.start as usize..place.end as usize].to_vec();
+    swap_ends(&mut bytes, true);
+    let start = usize::from(bytes[0x14]);
+    let end = start + attributes.len();
+    bytes[start..end].copy_from_slice(attributes);
+    bytes[end..end + 4].fill(0xFF);
+    bytes[0x16] |= 1;
+    bytes[0x18..0x1C].copy_from_slice(&(end as u32 + 8).to_le_bytes());
+    bytes[0x20..0x28].copy_from_slice(&base.to_le_bytes());
+    swap_ends(&mut bytes, false);
+    bytes
+}
+
+/// The record of an entry of the list of attributes that [`split_mft`] makes, with its sequence number.
+fn reference(image: &Image, number: u64) -> u64 {
+    number | image.u16(record(image, number).start + 0x10) << 48
+}
+
+/// Moves all but the first five clusters of `$MFT` to byte 6 MiB, and lets record `extension` say so.
+fn split_mft(image: &mut Image, extension: u64) {
+    const KEPT: u64 = 5;
+    let (own, moved) = (record(image, 0), 6 << 20);
+    let data = attribute(image, 0, 0x80);
+    let clusters = image.u32(data + 0x18) + 1;
+    let first = own.start as usize + KEPT as usize * 4096;
+    let rest = image.bytes[first..own.start as usize + clusters as usize * 4096].to_vec();
+    let lcns = [own.start / 4096, moved / 4096];
+    let part = |from: u64, end: u64, lcn: u64| {
+        let mut part = image.bytes[data as usize..data as usize + 0x40].to_vec();
+        part[4] = 0x48;
+        part[0x10..0x18].copy_from_slice(&from.to_le_bytes());
+        part[0x18..0x20].copy_from_slice(&(end - 1).to_le_bytes());
+        part[0x20] = 0x40;
+        let pair = [0x21, (end - from) as u8, lcn as u8, (lcn >> 8) as u8, 0, 0, 0, 0];
+        [part, pair.to_vec()].concat()
+    };
+    let parts = [part(0, KEPT, lcns[0]), part(KEPT, clusters, lcns[1])];
+    let entry = |kind: u8, vcn: u64, number: u64| {
+        let mut entry = vec![kind, 0, 0, 0, 32, 0, 0, 26];
+        entry.extend([vcn, reference(image, number), 0].iter().flat_map(|it| it.to_le_bytes()));
+        entry
+    };
+    let entries = [
+        entry(0x10, 0, 0),
+        entry(0x30, 0, 0),
+        entry(0x80, 0, 0),
+        entry(0x80, KEPT, extension),
+        entry(0xB0, 0, 0),
+    ];
+    let mut list = vec![0x20, 0, 0, 0, 24 + 160, 0, 0, 0, 0, 0, 24, 0, 0, 0, 9, 0, 160, 0, 0, 0, 24, 0, 0, 0];
+    list.extend(entries.concat());
+    let whole = |kind| {
+        let at = attribute(image, 0, kind);
+        image.bytes[at as usize..][..image.u32(at + 4) as usize].to_vec()
+    };
+    let attributes = [whole(0x10), list, whole(0x30), parts[0].clone(), whole(0xB0)].concat();
+    let records = [(0, with_attributes(image, 0, 0, &attributes))];
+    let records = records
+        .into_iter()
+        .chain([(extension, with_attributes(image, extension, reference(image, 0), &parts[1]))]);
+    let records: Vec<_> = records.map(|(number, bytes)| (record(image, number).start, bytes)).collect();
+    image.bytes[first..first + rest.len()].fill(0);
+    records.iter().for_each(|(at, bytes)| image.put(*at, bytes));
+    image.put(moved, &rest);
+}
+
+#[test]
+fn a_mft_in_several_records_is_read() {
+    let (mut image, large) = filled("ntfs.split", 8, "4096", "512");
+    let lost = image.clone();
+    split_mft(&mut image, 15);
+    let mut volume = open(&mut image);
+    assert_eq!(names(&mut *volume, &mut image, "/").len(), 3 + FILLERS);
+    assert_eq!(whole(&mut *volume, &mut image, "/large"), large);
+    assert_eq!(whole(&mut *volume, &mut image, "/small"), b"small");
+    // A record that only the part it describes would tell the place of.
+    let mut image = lost;
+    split_mft(&mut image, 30);
+    let error = ntfs::open(&mut image).err().unwrap();
+    assert_eq!(error, Error::Damaged("record 30: it lies behind the runs of $MFT".into()));
+}
+
+#[test]
+fn without_its_table_of_upper_cases_a_volume_finds_no_name() {
+    let (mut image, _) = filled("ntfs.upcase", 8, "4096", "512");
+    let place = record(&image, 10);
+    image.bytes[place.start as usize] = 0;
+    let mut volume = open(&mut image);
+    let error = path::walk(&mut *volume, &mut image, b"/small").unwrap_err();
+    assert_eq!(error, Error::Missing("record 10".into()));
+    assert_eq!(names(&mut *volume, &mut image, "/").len(), 3 + FILLERS);
+}
+
+#[test]
+fn what_is_no_ntfs_is_unknown_and_a_damaged_boot_sector_is_named() {
+    assert!(matches!(ntfs::open(&mut Image::new(vec![0; 512])), Err(Error::Unknown(_))));
+    assert!(matches!(ntfs::open(&mut Image::default()), Err(Error::Unknown(_))));
+    let mut image = empty("ntfs.boot", 8, "4096", "512");
+    image.put(0x0B, &[0, 0]);
+    let error = ntfs::open(&mut image).err().unwrap().to_string();
+    assert!(error.starts_with("damaged: NTFS: ") && error.contains("bytes_per_sector"), "{error}");
+    assert_eq!(image.bytes(), 8 << 20);
+}
