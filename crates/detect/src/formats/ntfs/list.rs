@@ -78,3 +78,6 @@ fn entry<'a>(raw: &RawEntry, bytes: &'a [u8]) -> Option<ListEntry<'a>> {
         mft_reference: raw.mft_reference.get(),
     })
 }
+
+#[cfg(test)]
+mod tests;
