@@ -3,9 +3,9 @@
 //! The structures read: `docs/formats/ntfs.md`. The number of a file is that of its record in `$MFT`, its generation the record's sequence
 //! number.
 //!
-//! 1. `$LogFile` is not replayed: the volume is read as it stands. Windows writes its log before the metadata, and both before it tells a
-//!    program that a change is durable. So in a state between the two an entry may name a record that is older, and is missing or damaged;
-//!    other files are read.
+//! 1. `$LogFile` is not replayed: the volume is read as it stands. Windows writes a change of the metadata to the log first, and to its
+//!    places seconds later. So in an epoch of a running guest a change that only the log has is not seen, and an entry may name a record
+//!    that is older: that file is missing or damaged, and others are read.
 //! 2. A record or a block of an index counts only if it was written as a whole: its update sequence matches.
 //! 3. Content that is not stored as it is (compressed, encrypted, kept elsewhere by a reparse point) is refused by name, file by file.
 //!

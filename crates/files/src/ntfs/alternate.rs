@@ -8,7 +8,7 @@ use quietus_detect::formats::ntfs::record::DATA;
 
 /// Largest value of Linux (`XATTR_SIZE_MAX`). Larger streams are left out.
 const VALUE_BYTES_MAX: u64 = 65_536;
-/// Most streams of a file.
+/// Most streams of a file, which have 64 MiB in all.
 const STREAMS_MAX: usize = 1024;
 
 /// All streams of a file with a name that an extended attribute can hold. Those that are compressed or encrypted are left out.

@@ -37,7 +37,7 @@ pub(super) struct Times {
     pub accessed: Time,
 }
 
-/// A time in units of 100 ns since 1601. A year has about 2^58 of them, and a negative number is before that.
+/// A time in units of 100 ns since 1601, as Windows counts them: a signed number.
 fn time(units: U64) -> Time {
     let units = units.get().cast_signed();
     let nanoseconds = (units.rem_euclid(UNITS) * 100) as u32;

@@ -70,14 +70,21 @@ fn other_bytes_in_a_volume_of_ntfs_cause_no_panic() {
 }
 
 #[test]
-fn other_bytes_in_files_of_many_records_cause_no_panic() {
-    let Some(mut image) = ntfs::mounted::mounted("ntfs.flipped.mounted", "4096", ntfs::mounted::fill_all)
-    else {
-        return;
-    };
-    let places: Vec<_> =
-        ntfs::metadata(&image, 90).into_iter().skip(64).chain(ntfs::mounted::lists(&image)).collect();
+fn other_bytes_in_files_of_several_records_cause_no_panic() {
+    let (mut image, file, _) = ntfs::records::split_large("ntfs.flipped.split");
+    let places = [file.number, ntfs::records::EXTENSION].map(|n| ntfs::record(&image, n));
     let opened = flip(&mut image, quietus_files::ntfs::open, &places, 2);
+    assert_eq!(opened, FLIPS);
+}
+
+#[test]
+fn other_bytes_in_files_that_a_mount_made_cause_no_panic() {
+    let name = "ntfs.flipped.mounted";
+    let Some(mut image) = ntfs::mounted::mounted(name, "4096", ntfs::mounted::fill_all) else { return };
+    // Files begin with record 64.
+    let records = ntfs::metadata(&image, 90).into_iter().skip(64);
+    let places: Vec<_> = records.chain(ntfs::mounted::lists(&image)).collect();
+    let opened = flip(&mut image, quietus_files::ntfs::open, &places, 3);
     assert!(opened > FLIPS / 3, "{opened}");
 }
 

@@ -7,6 +7,7 @@ use quietus_files::{Error, Kind, Source, Volume, ntfs, path};
 use std::ops::Range;
 
 pub mod mounted;
+pub mod records;
 
 /// Files beside those with a meaning, so that the root has blocks of its index.
 const FILLERS: usize = 60;
@@ -63,7 +64,7 @@ fn open(image: &mut Image) -> Box<dyn Volume> {
 }
 
 /// Where record `number` lies, of the records of 1024 bytes that lie together from the first on.
-fn record(image: &Image, number: u64) -> Range<u64> {
+pub fn record(image: &Image, number: u64) -> Range<u64> {
     let cluster_bytes = image.u16(0x0B) * image.bytes[0x0D] as u64;
     let at = image.u32(0x30) * cluster_bytes + number * 1024;
     at..at + 1024
@@ -282,105 +283,6 @@ fn the_record_of_the_mft_is_read_from_its_mirror_if_it_is_damaged() {
     image.bytes[mirror] = 0;
     let error = ntfs::open(&mut image).err().unwrap();
     assert_eq!(error, Error::Damaged("record 0: it is not in use".into()));
-}
-
-/// Gives a record its bytes, or takes them out: the end of each 512 bytes has its place in the update sequence.
-fn swap_ends(record: &mut [u8], is_sealed: bool) {
-    let usa = usize::from(record[4]);
-    for n in 1..=2 {
-        let (saved, end) = (usa + n * 2, n * 512 - 2);
-        if is_sealed {
-            record.copy_within(saved..saved + 2, end);
-        } else {
-            record.copy_within(end..end + 2, saved);
-            record.copy_within(usa..usa + 2, end);
-        }
-    }
-}
-
-/// A record of the file `base` with these attributes, made of another record.
-fn with_attributes(image: &Image, number: u64, base: u64, attributes: &[u8]) -> Vec<u8> {
-    let place = record(image, number);
-    let mut bytes = image.bytes[place.start as usize..place.end as usize].to_vec();
-    swap_ends(&mut bytes, true);
-    let start = usize::from(bytes[0x14]);
-    let end = start + attributes.len();
-    bytes[start..end].copy_from_slice(attributes);
-    bytes[end..end + 4].fill(0xFF);
-    bytes[0x16] |= 1;
-    bytes[0x18..0x1C].copy_from_slice(&(end as u32 + 8).to_le_bytes());
-    bytes[0x20..0x28].copy_from_slice(&base.to_le_bytes());
-    swap_ends(&mut bytes, false);
-    bytes
-}
-
-/// The record of an entry of the list of attributes that [`split_mft`] makes, with its sequence number.
-fn reference(image: &Image, number: u64) -> u64 {
-    number | image.u16(record(image, number).start + 0x10) << 48
-}
-
-/// Moves all but the first five clusters of `$MFT` to byte 6 MiB, and lets record `extension` say so.
-fn split_mft(image: &mut Image, extension: u64) {
-    const KEPT: u64 = 5;
-    let (own, moved) = (record(image, 0), 6 << 20);
-    let data = attribute(image, 0, 0x80);
-    let clusters = image.u32(data + 0x18) + 1;
-    let first = own.start as usize + KEPT as usize * 4096;
-    let rest = image.bytes[first..own.start as usize + clusters as usize * 4096].to_vec();
-    let lcns = [own.start / 4096, moved / 4096];
-    let part = |from: u64, end: u64, lcn: u64| {
-        let mut part = image.bytes[data as usize..data as usize + 0x40].to_vec();
-        part[4] = 0x48;
-        part[0x10..0x18].copy_from_slice(&from.to_le_bytes());
-        part[0x18..0x20].copy_from_slice(&(end - 1).to_le_bytes());
-        part[0x20] = 0x40;
-        let pair = [0x21, (end - from) as u8, lcn as u8, (lcn >> 8) as u8, 0, 0, 0, 0];
-        [part, pair.to_vec()].concat()
-    };
-    let parts = [part(0, KEPT, lcns[0]), part(KEPT, clusters, lcns[1])];
-    let entry = |kind: u8, vcn: u64, number: u64| {
-        let mut entry = vec![kind, 0, 0, 0, 32, 0, 0, 26];
-        entry.extend([vcn, reference(image, number), 0].iter().flat_map(|it| it.to_le_bytes()));
-        entry
-    };
-    let entries = [
-        entry(0x10, 0, 0),
-        entry(0x30, 0, 0),
-        entry(0x80, 0, 0),
-        entry(0x80, KEPT, extension),
-        entry(0xB0, 0, 0),
-    ];
-    let mut list = vec![0x20, 0, 0, 0, 24 + 160, 0, 0, 0, 0, 0, 24, 0, 0, 0, 9, 0, 160, 0, 0, 0, 24, 0, 0, 0];
-    list.extend(entries.concat());
-    let whole = |kind| {
-        let at = attribute(image, 0, kind);
-        image.bytes[at as usize..][..image.u32(at + 4) as usize].to_vec()
-    };
-    let attributes = [whole(0x10), list, whole(0x30), parts[0].clone(), whole(0xB0)].concat();
-    let records = [(0, with_attributes(image, 0, 0, &attributes))];
-    let records = records
-        .into_iter()
-        .chain([(extension, with_attributes(image, extension, reference(image, 0), &parts[1]))]);
-    let records: Vec<_> = records.map(|(number, bytes)| (record(image, number).start, bytes)).collect();
-    image.bytes[first..first + rest.len()].fill(0);
-    records.iter().for_each(|(at, bytes)| image.put(*at, bytes));
-    image.put(moved, &rest);
-}
-
-#[test]
-fn a_mft_in_several_records_is_read() {
-    let (mut image, large) = filled("ntfs.split", 8, "4096", "512");
-    let lost = image.clone();
-    split_mft(&mut image, 15);
-    let mut volume = open(&mut image);
-    assert_eq!(names(&mut *volume, &mut image, "/").len(), 3 + FILLERS);
-    assert_eq!(whole(&mut *volume, &mut image, "/large"), large);
-    assert_eq!(whole(&mut *volume, &mut image, "/small"), b"small");
-    // A record that only the part it describes would tell the place of.
-    let mut image = lost;
-    split_mft(&mut image, 30);
-    let error = ntfs::open(&mut image).err().unwrap();
-    assert_eq!(error, Error::Damaged("record 30: it lies behind the runs of $MFT".into()));
 }
 
 #[test]

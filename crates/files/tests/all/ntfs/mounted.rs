@@ -38,6 +38,7 @@ impl<'a> Mount<'a> {
         let began = Instant::now();
         while !is_mounted() {
             if driver.try_wait().unwrap().is_some() || began.elapsed() > Duration::from_secs(60) {
+                let _ = driver.kill();
                 eprintln!("SKIPPED: ntfs-3g cannot mount");
                 return None;
             }
