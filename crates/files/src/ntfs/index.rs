@@ -1,7 +1,7 @@
 //! The entries of a folder: the index `$I30`, whose root lies in the record, and whose blocks lie in clusters.
 //!
 //! 1. The index is a tree, and is not read as one: all of its blocks that `$BITMAP` has in use are read in their order. So a walk ends, and
-//!    a damaged block hides the entries of that block only.
+//!    a damaged block, or one that cannot be read, hides its own names only.
 //! 2. The first damage is the error given at the end.
 
 use crate::ntfs::disk::{Disk, damaged};
@@ -26,6 +26,8 @@ const I30: &[u8] = b"$\0I\x003\x000\0";
 const BLOCK_BYTES: std::ops::RangeInclusive<u64> = 512..=65_536;
 /// Most bytes of the root, which lies in a record.
 const ROOT_BYTES_MAX: u64 = 4096;
+/// Most bytes of all blocks: some thirty million names.
+const BLOCKS_BYTES_MAX: u64 = 4 << 30;
 /// Bytes of the bitmap that are read at once.
 const BITMAP_BYTES: usize = 4096;
 /// Flag of the root: there are blocks.
@@ -88,8 +90,11 @@ const _: () = {
 /// A name in a folder.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Indexed {
+    /// The name.
     pub name: String,
+    /// The file that has it.
     pub file: FileId,
+    /// Only DOS sees the name.
     is_dos: bool,
 }
 
@@ -100,28 +105,29 @@ impl Indexed {
     }
 }
 
-/// The entry at the start of `bytes`, and its length; no entry at the end of a block.
-type Next = Option<(Option<Indexed>, usize)>;
+/// An entry with its length: its name, the lack of one, or damage of the name.
+type Next = (Result<Option<Indexed>, String>, usize);
 
-fn entry(bytes: &[u8]) -> Result<Next, String> {
+/// The entry at the start of `bytes`; `None` if it ends them.
+fn entry(bytes: &[u8]) -> Result<Option<Next>, String> {
     let (raw, _) = RawEntry::read_from_prefix(bytes).map_err(|_| "an entry is cut off")?;
     if raw.flags.get() & INDEX_ENTRY_END != 0 {
         return Ok(None);
     }
     let (length, key_length) = (usize::from(raw.length), usize::from(raw.key_length));
-    let key = bytes
-        .get(..length)
-        .filter(|_| length.is_multiple_of(8))
-        .and_then(|it| it.get(size_of::<RawEntry>()..));
-    let key = key.and_then(|it| it.get(..key_length));
+    let whole = bytes.get(size_of::<RawEntry>()..length).filter(|_| length.is_multiple_of(8));
+    let key = whole.and_then(|it| it.get(..key_length));
     let key = key.ok_or_else(|| format!("an entry with length {length}, key_length {key_length}"))?;
+    Ok(Some((indexed(raw.indexed_file.get(), key), length)))
+}
+
+/// The name `key` of the file `reference`. The root names itself `.`, which is no name.
+fn indexed(reference: u64, key: &[u8]) -> Result<Option<Indexed>, String> {
     let Name { units, is_dos } = Name::from_bytes(key)?;
-    let reference = raw.indexed_file.get();
     let file = FileId { number: number_of(reference), generation: sequence_of(reference).into() };
     match names::from_units(&units) {
-        Some(name) => Ok(Some((Some(Indexed { name, file, is_dos }), length))),
-        // The root names itself `.`.
-        None if units == [u16::from(b'.')] => Ok(Some((None, length))),
+        Some(name) => Ok(Some(Indexed { name, file, is_dos })),
+        None if units == [u16::from(b'.')] => Ok(None),
         None => Err(format!("the name of record {} is empty, or has a / or NUL", file.number)),
     }
 }
@@ -143,7 +149,8 @@ impl Walk<'_> {
 
     /// Gives the entries behind the header at the start of `area`.
     fn entries(&mut self, area: &[u8], place: &str) -> ControlFlow<()> {
-        let lie = |what: String| damaged(self.number, format_args!("{place}: {what}"));
+        let number = self.number;
+        let lie = |what: String| damaged(number, format_args!("{place}: {what}"));
         let Ok((header, _)) = RawHeader::read_from_prefix(area) else {
             self.note(lie("its header is cut off".into()));
             return ControlFlow::Continue(());
@@ -154,19 +161,24 @@ impl Walk<'_> {
             return ControlFlow::Continue(());
         };
         loop {
-            match entry(rest) {
+            let (indexed, length) = match entry(rest) {
+                Ok(Some(next)) => next,
                 Ok(None) => return ControlFlow::Continue(()),
-                Ok(Some((indexed, length))) => {
-                    if indexed.is_some_and(|it| !(self.found)(it)) {
-                        return ControlFlow::Break(());
-                    }
-                    rest = &rest[length..];
-                }
                 Err(what) => {
                     self.note(lie(what));
                     return ControlFlow::Continue(());
                 }
+            };
+            match indexed {
+                Ok(Some(indexed)) => {
+                    if !(self.found)(indexed) {
+                        return ControlFlow::Break(());
+                    }
+                }
+                Ok(None) => {}
+                Err(what) => self.note(lie(what)),
             }
+            rest = &rest[length..];
         }
     }
 
@@ -196,21 +208,23 @@ impl Walk<'_> {
         let count = blocks.bytes / block_bytes;
         for from in (0..count.div_ceil(8)).step_by(BITMAP_BYTES) {
             let bits = bitmap.read(disk, from, BITMAP_BYTES)?;
-            for n in
-                (from * 8..count.min((from + bits.len() as u64) * 8)).filter(|n| is_set(&bits, n - from * 8))
-            {
-                let bytes = blocks.read(disk, n * block_bytes, block_bytes as usize)?;
-                if self.block(n, &bytes).is_break() {
-                    return Ok(ControlFlow::Break(()));
+            let in_use =
+                (from * 8..count).zip(bits.iter().flat_map(|byte| (0..8).map(move |n| byte >> n & 1)));
+            for (n, _) in in_use.filter(|(_, bit)| *bit == 1) {
+                let end = match blocks.read(disk, n * block_bytes, block_bytes as usize) {
+                    Ok(bytes) => self.block(n, &bytes),
+                    Err(error) => {
+                        self.note(error);
+                        ControlFlow::Continue(())
+                    }
+                };
+                if end.is_break() {
+                    return Ok(end);
                 }
             }
         }
         Ok(ControlFlow::Continue(()))
     }
-}
-
-fn is_set(bits: &[u8], n: u64) -> bool {
-    bits[(n / 8) as usize] >> (n % 8) & 1 == 1
 }
 
 /// Calls `found` for each name in the folder `node`, until it returns `false`.
@@ -228,14 +242,16 @@ pub(super) fn entries(
         return Err(lie(format!("$INDEX_ROOT of type {:#x}, index_block_size {block_bytes}", raw.kind)));
     }
     let mut walk = Walk { number: node.number, found, damage: Ok(()) };
-    let end = walk.entries(&root[offset_of!(RawRoot, header)..], "its $INDEX_ROOT");
-    if end.is_break() || raw.header.flags & LARGE_INDEX == 0 {
+    if walk.entries(&root[offset_of!(RawRoot, header)..], "its $INDEX_ROOT").is_break() {
+        return Ok(());
+    }
+    if raw.header.flags & LARGE_INDEX == 0 {
         return walk.damage;
     }
     let blocks = node.stream(disk, INDEX_ALLOCATION, I30)?;
     let blocks = blocks.ok_or_else(|| lie("it has no $INDEX_ALLOCATION".into()))?;
     let volume_bytes = disk.boot().clusters * disk.boot().cluster_bytes;
-    if blocks.bytes > volume_bytes {
+    if blocks.bytes > volume_bytes.min(BLOCKS_BYTES_MAX) {
         return Err(lie(format!("data_size {} of $INDEX_ALLOCATION", blocks.bytes)));
     }
     let bitmap = node.stream(disk, BITMAP, I30)?.ok_or_else(|| lie("its index has no $BITMAP".into()))?;

@@ -273,6 +273,20 @@ fn a_block_of_an_index_that_was_half_written_hides_its_own_names_only() {
 }
 
 #[test]
+fn an_impossible_name_hides_no_other() {
+    let (mut image, _) = filled("ntfs.name", 8, "4096", "512");
+    let letters: Vec<u8> = "fills the folder 30".encode_utf16().flat_map(u16::to_le_bytes).collect();
+    let name = image.bytes.windows(letters.len()).enumerate().filter(|(_, it)| *it == letters);
+    let places: Vec<_> = name.map(|(at, _)| at as u64).collect();
+    places.iter().for_each(|at| image.put(*at, b"/"));
+    let mut volume = open(&mut image);
+    let (names, result) = listed(&mut *volume, &mut image, "/");
+    assert_eq!(names.len(), 2 + FILLERS);
+    let error = result.unwrap_err().to_string();
+    assert!(error.ends_with("is empty, or has a / or NUL"), "{error}");
+}
+
+#[test]
 fn the_record_of_the_mft_is_read_from_its_mirror_if_it_is_damaged() {
     let (mut image, large) = filled("ntfs.mirror", 8, "4096", "512");
     let first = record(&image, 0).start as usize;
