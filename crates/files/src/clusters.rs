@@ -9,7 +9,6 @@ use quietus_core::base::units::{Addr, Extent};
 use quietus_detect::formats::fat::table::Width;
 use std::ops::Range;
 
-pub(crate) mod names;
 pub(crate) mod slots;
 pub(crate) mod time;
 pub(crate) mod walk;

@@ -11,7 +11,8 @@ use crate::clusters::slots::{SLOT_BYTES, Slots};
 use crate::clusters::walk::{Node, Place, Stream, Walk, plain};
 use crate::clusters::{Clusters, Entries, Layout, read};
 use crate::exfat::set::{END, FOLDER_BYTES_MAX, Gather, SET_BYTES_MAX, Set};
-use crate::exfat::upcase::{TABLE_BYTES_MAX, Upcase};
+use crate::exfat::upcase::TABLE_BYTES_MAX;
+use crate::names::Upcase;
 use crate::{Attributes, Entry, Error, ExtendedAttribute, FileId, Run, Source, Volume};
 use quietus_core::base::units::Extent;
 use quietus_detect::formats::exfat::boot::{BOOT_BYTES, Boot, is_boot};
@@ -106,7 +107,7 @@ fn table(clusters: &mut Clusters, source: &mut dyn Source, raw: &RawUpcase) -> R
     while let Some(part) = walk.next(clusters, source)? {
         table.extend(read(source, part.place)?);
     }
-    Upcase::from_bytes(&table, raw.table_checksum.get())
+    upcase::from_bytes(&table, raw.table_checksum.get())
 }
 
 impl ExFat {

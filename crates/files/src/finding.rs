@@ -6,7 +6,8 @@
 
 use crate::clusters::read;
 use crate::{
-    Attributes, Entry, Error, ExtendedAttribute, FileId, Run, Source, Unread, Volume, exfat, ext, fat, path,
+    Attributes, Entry, Error, ExtendedAttribute, FileId, Run, Source, Unread, Volume, exfat, ext, fat, ntfs,
+    path,
 };
 use quietus_core::base::units::{Addr, Extent};
 use quietus_detect::formats::format::Contents;
@@ -17,7 +18,7 @@ use std::ops::DerefMut;
 type Reader = fn(&mut dyn Source) -> Result<Box<dyn Volume>, Error>;
 
 /// The formats that are read, in the order in which they are tried.
-const READERS: &[Reader] = &[ext::open, fat::open, exfat::open];
+const READERS: &[Reader] = &[ext::open, fat::open, exfat::open, ntfs::open];
 
 /// Most rounds of questions about one table or signature: a chain of logical partitions takes one for each link.
 const ROUNDS_MAX: usize = 1024;

@@ -13,7 +13,9 @@
 //! | what a state is, and what can be asked of a file system | here |
 //! | folders, attributes and content of ext2, ext3, ext4 | [`ext`] |
 //! | the same of FAT12, FAT16, FAT32 and exFAT | [`fat`], [`exfat`] |
+//! | the same of NTFS | [`ntfs`] |
 //! | what FAT and exFAT share: the chains of a table, slots of folders, times | `clusters` |
+//! | names in UTF-16, and when two are one | `names` |
 //! | which partition has a file system, and which reader understands it | [`finding`] |
 //! | the file that a path leads to | [`path`] |
 #![forbid(unsafe_code)]
@@ -23,6 +25,8 @@ pub mod exfat;
 pub mod ext;
 pub mod fat;
 pub mod finding;
+mod names;
+pub mod ntfs;
 pub mod path;
 
 pub use finding::{Found, open};

@@ -4,10 +4,10 @@
 //! 2. What a set says of its clusters is checked when the file is asked for, and is an error of that file alone.
 
 use crate::clusters::Layout;
-use crate::clusters::names::from_units;
 use crate::clusters::slots::{SLOT_BYTES, Slot};
 use crate::clusters::time::time;
 use crate::clusters::walk::{Node, Place, Stream, plain};
+use crate::names::from_units;
 use crate::{Attributes, Error, Kind, Time};
 use std::fmt::Display;
 use std::mem::offset_of;

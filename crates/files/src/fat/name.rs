@@ -4,8 +4,8 @@
 //! 2. No name is empty, `.` or `..`, or holds `/` or NUL: a long name that does gives way to the short one, and a short one gets `_` for
 //!    each such byte.
 
-use crate::clusters::names::{checked, from_units};
 use crate::fat::entry::{RawLong, RawShort};
+use crate::names::{checked, from_units};
 
 /// LDIR_Ord: the part that lies first, and ends the name.
 const LAST_LONG_ENTRY: u8 = 0x40;

@@ -138,3 +138,10 @@ fn exfat_is_found_where_it_is() {
     assert_eq!((found.volume.name(), found.source.bytes()), ("exFAT", 8 * MIB as u64));
     assert_eq!(found.place, Extent::new(MIB as u64, 8 * MIB as u64));
 }
+
+#[test]
+fn ntfs_is_found_where_it_is() {
+    let ntfs = made("mkntfs", "finding.ntfs", 8 << 10, &["-F", "-Q", "-q"]);
+    let found = finding::open(Box::new(partitioned(&[&ntfs.bytes])), None).ok().unwrap();
+    assert_eq!((found.volume.name(), found.partition), ("NTFS", Some(1)));
+}

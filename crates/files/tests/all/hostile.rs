@@ -3,7 +3,7 @@
 use crate::finding::partitioned;
 use crate::image::{Dice, Image};
 use crate::tree::ask_everything;
-use crate::{exfat, fat};
+use crate::{exfat, fat, ntfs};
 use quietus_files::{Error, Source, Volume, finding};
 use std::ops::Range;
 
@@ -55,6 +55,36 @@ fn other_bytes_in_a_volume_of_exfat_cause_no_panic() {
     let mut places = vec![0..8, root..root + 512, table + 160 * 4..table + 800 * 4];
     places.extend(folders.map(|it| it..it + 512));
     let opened = flip(&mut disk.image, quietus_files::exfat::open, &places, 1);
+    assert!(opened > FLIPS / 3, "{opened}");
+}
+
+#[test]
+fn other_bytes_in_a_volume_of_ntfs_cause_no_panic() {
+    let (mut image, _) = ntfs::filled("ntfs.flipped", 8, "4096", "512");
+    let mut places = ntfs::metadata(&image, 100);
+    places.push(0..80);
+    // The records that all others depend on.
+    places.extend([0, 5, 10].map(|n| places[n].clone()));
+    let opened = flip(&mut image, quietus_files::ntfs::open, &places, 1);
+    assert!(opened > FLIPS / 3, "{opened}");
+}
+
+#[test]
+fn other_bytes_in_files_of_several_records_cause_no_panic() {
+    let (mut image, file, _) = ntfs::records::split_large("ntfs.flipped.split");
+    let places = [file.number, ntfs::records::EXTENSION].map(|n| ntfs::record(&image, n));
+    let opened = flip(&mut image, quietus_files::ntfs::open, &places, 2);
+    assert_eq!(opened, FLIPS);
+}
+
+#[test]
+fn other_bytes_in_files_that_a_mount_made_cause_no_panic() {
+    let name = "ntfs.flipped.mounted";
+    let Some(mut image) = ntfs::mounted::mounted(name, "4096", ntfs::mounted::fill_all) else { return };
+    // Files begin with record 64.
+    let records = ntfs::metadata(&image, 90).into_iter().skip(64);
+    let places: Vec<_> = records.chain(ntfs::mounted::lists(&image)).collect();
+    let opened = flip(&mut image, quietus_files::ntfs::open, &places, 3);
     assert!(opened > FLIPS / 3, "{opened}");
 }
 

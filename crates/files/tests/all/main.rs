@@ -7,5 +7,6 @@ mod fat;
 mod finding;
 mod hostile;
 mod image;
+mod ntfs;
 mod tool;
 mod tree;

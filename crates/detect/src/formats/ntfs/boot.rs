@@ -7,7 +7,7 @@ use zerocopy::little_endian::{U16, U32, U64};
 use zerocopy::{FromBytes, Immutable, KnownLayout, Unaligned};
 
 /// Bytes read of the boot sector, whatever the size of a sector.
-pub(super) const BOOT_BYTES: u64 = 512;
+pub const BOOT_BYTES: u64 = 512;
 /// Largest cluster that Windows makes.
 const CLUSTER_BYTES_MAX: u64 = 2 << 20;
 /// Possible sizes of a record.
@@ -51,23 +51,32 @@ const _: () = {
 
 /// The contents of a boot sector, consistent in themselves.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(super) struct Boot {
+pub struct Boot {
+    /// Bytes in a cluster.
     pub cluster_bytes: u64,
+    /// Bytes in a record of `$MFT`.
     pub record_bytes: u64,
+    /// Number of clusters.
     pub clusters: u64,
+    /// The cluster with which `$MFT` begins.
     pub mft_lcn: u64,
+    /// The cluster with which `$MFTMirr` begins.
     pub mftmirr_lcn: u64,
+    /// A number drawn by the formatter.
     pub volume_serial_number: u64,
 }
 
 /// Whether these bytes claim to be a boot sector of NTFS.
-pub(super) fn is_boot(bytes: &[u8]) -> bool {
+pub fn is_boot(bytes: &[u8]) -> bool {
     head::<RawBoot>(bytes).is_some_and(|it| it.oem_id == *b"NTFS    " && it.end_of_sector_marker == 0xAA55)
 }
 
 impl Boot {
     /// The boot sector in `bytes`, of a disk of `disk_bytes`.
-    pub(super) fn from_bytes(bytes: &[u8], disk_bytes: u64) -> Result<Self, Reason> {
+    ///
+    /// # Errors
+    /// If a field has an impossible value: the text names it.
+    pub fn from_bytes(bytes: &[u8], disk_bytes: u64) -> Result<Self, Reason> {
         let raw: &RawBoot = head(bytes).ok_or_else(|| Reason("the boot sector is cut off".into()))?;
         check_zeros(raw)?;
         let sector_bytes = u64::from(raw.bytes_per_sector);
@@ -91,21 +100,25 @@ impl Boot {
             mftmirr_lcn: raw.mftmirr_lcn.get(),
             volume_serial_number: raw.volume_serial_number.get(),
         };
-        found.check()?;
+        found.check_places()?;
         Ok(found)
     }
 
-    fn check(&self) -> Result<(), Reason> {
+    fn check_places(&self) -> Result<(), Reason> {
+        ensure((1..self.clusters).contains(&self.mft_lcn), "mft_lcn", self.mft_lcn)?;
+        let is_place = (1..self.clusters).contains(&self.mftmirr_lcn);
+        ensure(is_place && self.mftmirr_lcn != self.mft_lcn, "mftmirr_lcn", self.mftmirr_lcn)
+    }
+
+    /// Checks that the volume is made of blocks that can be watched.
+    pub(super) fn check_blocks(&self) -> Result<(), Reason> {
         if self.cluster_bytes < self.record_bytes {
             let text = format!("clusters of {} bytes, smaller than a record of $MFT", self.cluster_bytes);
             return Err(Reason(format!("it has {text}, which are not understood")));
         }
         let blocks = self.blocks();
         let is_count = blocks <= u64::from(u32::MAX);
-        ensure(is_count, "number_of_sectors", format_args!("too large: {blocks} blocks"))?;
-        ensure((1..self.clusters).contains(&self.mft_lcn), "mft_lcn", self.mft_lcn)?;
-        let is_place = (1..self.clusters).contains(&self.mftmirr_lcn);
-        ensure(is_place && self.mftmirr_lcn != self.mft_lcn, "mftmirr_lcn", self.mftmirr_lcn)
+        ensure(is_count, "number_of_sectors", format_args!("too large: {blocks} blocks"))
     }
 
     /// Bytes in a block: clusters are made of whole blocks, and blocks of whole records.

@@ -4,19 +4,22 @@ use std::fmt;
 
 /// An impossible field of a record and its value, or another defect.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Lie {
+pub struct Lie {
+    /// The field, or the defect.
     pub what: &'static str,
     value: Option<u64>,
 }
 
 impl Lie {
     /// A defect that no value shows.
-    pub(super) const fn of(what: &'static str) -> Self {
+    #[must_use]
+    pub const fn of(what: &'static str) -> Self {
         Self { what, value: None }
     }
 
     /// The impossible `value` of `field`.
-    pub(super) const fn field(field: &'static str, value: u64) -> Self {
+    #[must_use]
+    pub const fn field(field: &'static str, value: u64) -> Self {
         Self { what: field, value: Some(value) }
     }
 }

@@ -23,12 +23,13 @@ use crate::input::bits;
 use quietus_core::base::units::{Addr, Extent};
 use std::ops::Range;
 
-mod boot;
+pub mod boot;
 mod layout;
-mod lie;
+pub mod lie;
+pub mod list;
 mod log;
-mod record;
-mod runs;
+pub mod record;
+pub mod runs;
 mod volume;
 
 /// An NTFS from the first byte of the disk on.

@@ -9,17 +9,21 @@ use quietus_core::base::units::{Addr, Extent};
 
 /// Contiguous clusters of an attribute.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(super) struct Run {
+pub struct Run {
     /// Number of the first cluster in the attribute.
     pub vcn: u64,
     /// Number of the first cluster on the disk.
     pub lcn: u64,
+    /// Number of clusters.
     pub len: u64,
 }
 
 /// The runs in `pairs` from `vcn` on, without holes, and the `vcn` after them, on a disk of
 /// `clusters`.
-pub(super) fn runs(pairs: &[u8], mut vcn: u64, clusters: u64) -> Result<(Vec<Run>, u64), Lie> {
+///
+/// # Errors
+/// If they are cut off, or a run is impossible.
+pub fn runs(pairs: &[u8], mut vcn: u64, clusters: u64) -> Result<(Vec<Run>, u64), Lie> {
     let (mut rest, mut lcn, mut found) = (pairs, 0_i64, Vec::new());
     while let Some((head, behind)) = rest.split_first().filter(|(head, _)| **head != 0) {
         let (len_bytes, distance_bytes) = (usize::from(head & 0xF), usize::from(head >> 4));
@@ -56,14 +60,16 @@ fn signed(bytes: &[u8], count: usize) -> Result<(i64, &[u8]), Lie> {
 
 /// Runs of one attribute from its first cluster on, in order, without holes.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub(super) struct Pieces {
+pub struct Pieces {
+    /// The runs.
     pub runs: Vec<Run>,
     cluster_bytes: u64,
 }
 
 impl Pieces {
     /// `None` if the runs have a hole.
-    pub(super) fn new(runs: Vec<Run>, cluster_bytes: u64) -> Option<Self> {
+    #[must_use]
+    pub fn new(runs: Vec<Run>, cluster_bytes: u64) -> Option<Self> {
         let mut vcn = 0;
         for run in &runs {
             if run.vcn != vcn {
@@ -74,29 +80,34 @@ impl Pieces {
         Some(Self { runs, cluster_bytes })
     }
 
-    pub(super) fn end_vcn(&self) -> u64 {
+    /// The cluster after the last one.
+    #[must_use]
+    pub fn end_vcn(&self) -> u64 {
         self.runs.last().map_or(0, |run| run.vcn + run.len)
     }
 
-    pub(super) fn bytes(&self) -> u64 {
+    /// Bytes of all runs.
+    #[must_use]
+    pub fn bytes(&self) -> u64 {
         self.end_vcn().saturating_mul(self.cluster_bytes)
     }
 
-    /// Adds the runs that follow.
-    pub(super) fn extend(&mut self, runs: Vec<Run>) -> Option<()> {
+    /// Adds the runs that follow; `None`, and no runs are left, if there is a hole.
+    pub fn extend(&mut self, runs: Vec<Run>) -> Option<()> {
         let next = Self::new([std::mem::take(&mut self.runs), runs].concat(), self.cluster_bytes)?;
         *self = next;
         Some(())
     }
 
     /// The place of `len` bytes at `at` of the attribute, if they lie in one piece.
-    pub(super) fn place(&self, at: u64, len: u64) -> Option<Extent<Addr>> {
+    #[must_use]
+    pub fn place(&self, at: u64, len: u64) -> Option<Extent<Addr>> {
         let first = self.extents(at, len).next()?;
         (first.len == len).then_some(first)
     }
 
     /// The places of `len` bytes at `at`, piece by piece, as far as they are known.
-    pub(super) fn extents(&self, at: u64, len: u64) -> impl Iterator<Item = Extent<Addr>> {
+    pub fn extents(&self, at: u64, len: u64) -> impl Iterator<Item = Extent<Addr>> {
         let end = at.saturating_add(len);
         self.runs.iter().filter_map(move |run| {
             let first = run.vcn * self.cluster_bytes;
@@ -107,7 +118,8 @@ impl Pieces {
     }
 
     /// The byte of the attribute at byte `at` of the disk, and the end of its piece.
-    pub(super) fn at(&self, at: u64) -> Option<(u64, u64)> {
+    #[must_use]
+    pub fn at(&self, at: u64) -> Option<(u64, u64)> {
         self.runs.iter().find_map(|run| {
             let start = run.lcn * self.cluster_bytes;
             let end = start + run.len * self.cluster_bytes;

@@ -4,13 +4,14 @@
 use crate::formats::format::{Contents, Probe, Reason};
 use crate::formats::ntfs::boot::{BOOT_BYTES, Boot, is_boot};
 use crate::formats::ntfs::lie::Lie;
+use crate::formats::ntfs::list::{LIST_BYTES_MAX, entries, number_of};
 use crate::formats::ntfs::log;
-use crate::formats::ntfs::record::{Clusters, Record, Value};
+use crate::formats::ntfs::record::{ATTRIBUTE_LIST, Clusters, DATA, Record, Value};
 use crate::formats::ntfs::runs::Pieces;
 use crate::input::bytes::head;
 use quietus_core::base::units::{Addr, Extent};
 use std::mem::offset_of;
-use zerocopy::little_endian::{U16, U32, U64};
+use zerocopy::little_endian::{U16, U64};
 use zerocopy::{FromBytes, Immutable, KnownLayout, Unaligned};
 
 pub(super) const MFT: u64 = 0;
@@ -22,34 +23,15 @@ const HEAD_RECORDS: u64 = 16;
 /// Number of those records that `$MFTMirr` repeats.
 const MIRRORED_RECORDS: u64 = 4;
 /// Types of attributes.
-const ATTRIBUTE_LIST: u32 = 0x20;
 const VOLUME_INFORMATION: u32 = 0x70;
-const DATA: u32 = 0x80;
 /// Flags of [`VOLUME_INFORMATION`]: the volume may be inconsistent; chkdsk is at work.
 const NOT_CLEAN: u16 = 0x0001 | 0x4000;
 /// Major version that is understood: 3.0 and 3.1.
 const MAJOR_VERSION: u8 = 3;
-/// Most bytes of a list of attributes, as in Windows.
-const LIST_BYTES_MAX: u64 = 256 << 10;
 /// Most records that extend `$MFT`'s own record.
 const EXTENSIONS_MAX: usize = 512;
 /// Most pieces of `$MFT` or `$Bitmap`.
 const PIECES_MAX: usize = 1 << 16;
-/// Bits of a record's number; its sequence number follows.
-const NUMBER_BITS: u32 = 48;
-
-/// An entry of a list of attributes as it lies on the disk.
-#[derive(FromBytes, Immutable, KnownLayout, Unaligned)]
-#[repr(C)]
-struct RawEntry {
-    kind: U32,
-    length: U16,
-    name_length: u8,
-    _name_offset: u8,
-    lowest_vcn: U64,
-    mft_reference: U64,
-    _instance: U16,
-}
 
 /// Value of [`VOLUME_INFORMATION`].
 #[derive(FromBytes, Immutable, KnownLayout, Unaligned)]
@@ -62,8 +44,7 @@ struct RawInformation {
 }
 
 const _: () = {
-    assert!(size_of::<RawEntry>() == 0x1A && offset_of!(RawEntry, mft_reference) == 0x10);
-    assert!(size_of::<RawInformation>() == 12);
+    assert!(size_of::<RawInformation>() == 12 && offset_of!(RawInformation, flags) == 10);
 };
 
 #[derive(Debug)]
@@ -97,6 +78,7 @@ pub(super) fn find(disk_bytes: u64, contents: &Contents) -> Result<Volume, Probe
         return Err(Probe::IsNot);
     }
     let boot = Boot::from_bytes(sector, disk_bytes)?;
+    boot.check_blocks()?;
     (Reader { boot: &boot, contents, sources: vec![Extent::new(0, BOOT_BYTES)] }).volume()
 }
 
@@ -204,7 +186,7 @@ impl<'a> Reader<'a> {
 
     fn extend_by(&self, bytes: &[u8], vcn: u64, number: u64, mft: &mut Pieces) -> Result<(), Reason> {
         let record = Record::from_bytes(bytes).map_err(|lie| lies(number, lie))?;
-        let record = record.filter(|it| it.base_mft_record << (64 - NUMBER_BITS) == 0);
+        let record = record.filter(|it| number_of(it.base_mft_record) == MFT);
         let record = record.filter(|it| it.base_mft_record != 0);
         let record = record.ok_or_else(|| lies(number, Lie::of("it does not extend $MFT")))?;
         let data = self.data(&record, number)?;
@@ -218,14 +200,12 @@ impl<'a> Reader<'a> {
     /// First cluster and record of each part of `$MFT`'s `$DATA` but the first.
     fn extensions(&mut self, record: &Record) -> Result<Vec<(u64, u64)>, Probe> {
         let list = self.list(record)?;
-        let (mut rest, mut found) = (&list[..], Vec::new());
-        while let Some(entry) = head::<RawEntry>(rest) {
-            let length = usize::from(entry.length);
-            let behind = rest.get(length..).filter(|_| length >= size_of::<RawEntry>());
-            if entry.kind == DATA && entry.name_length == 0 && entry.lowest_vcn != 0 {
-                found.push((entry.lowest_vcn.get(), entry.mft_reference.get() & ((1 << NUMBER_BITS) - 1)));
+        let mut found = Vec::new();
+        for entry in entries(&list) {
+            let entry = entry.map_err(|lie| lies(MFT, lie))?;
+            if entry.kind == DATA && entry.name.is_empty() && entry.lowest_vcn != 0 {
+                found.push((entry.lowest_vcn, number_of(entry.mft_reference)));
             }
-            rest = behind.ok_or_else(|| lies(MFT, Lie::of("its list of attributes is invalid")))?;
         }
         if found.len() > EXTENSIONS_MAX {
             return Err(refused("$MFT lies in too many pieces"));

@@ -55,7 +55,7 @@ fn more_sectors_than_the_disk_has_are_refused() {
 fn clusters_smaller_than_a_record_are_refused_by_name() {
     let mut bytes = boot();
     bytes[0x0D] = 1;
-    assert!(read(&bytes).unwrap_err().0.contains("clusters of 512 bytes"));
+    assert!(read(&bytes).unwrap().check_blocks().unwrap_err().0.contains("clusters of 512 bytes"));
 }
 
 #[test]
