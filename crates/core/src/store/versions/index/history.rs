@@ -9,6 +9,7 @@
 //!
 //! Each method changes nothing if it returns [`Absent`].
 
+mod births;
 mod comparing;
 mod forget_blocks;
 mod walking;

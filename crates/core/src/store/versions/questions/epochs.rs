@@ -107,6 +107,7 @@ impl Versions {
             Question::Stubs(at, bytes) => Reply::Judged(Box::new(self.judge_stubs(*at, bytes)?)),
             Question::Cells(at, bytes) => Reply::Judged(Box::new(self.judge_cells(*at, bytes)?)),
             Question::Page(at, bytes) => Reply::Page(self.catalog.page_fault(*at, bytes)),
+            Question::Lives(lives) => Reply::Changes(Box::new(self.list_changes(lives)?)),
             Question::Versions(block, born) => Reply::Versions(Box::new(self.list_versions(*block, *born)?)),
         })
     }
