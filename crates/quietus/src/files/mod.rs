@@ -32,7 +32,7 @@ use std::io::Write;
 
 /// Bytes of a file that are read at once.
 const PIECE_BYTES: usize = 8 << 20;
-/// Most entries of a folder that are listed.
+/// Most entries of a folder that is listed.
 const ENTRIES_MAX: usize = 4 << 20;
 
 /// The text of a time.
@@ -123,9 +123,14 @@ impl Look {
         let mut entries = Vec::new();
         let listed = self.opened.list(folder, &mut |entry| {
             entries.push(entry);
-            entries.len() < ENTRIES_MAX
+            entries.len() <= ENTRIES_MAX
         });
-        listed.map(|()| entries).map_err(failed)
+        listed.map_err(&failed)?;
+        if entries.len() > ENTRIES_MAX {
+            let why = format!("a folder of more than {ENTRIES_MAX} entries, which are not listed");
+            return Err(failed(quietus_files::Error::Unsupported(why)));
+        }
+        Ok(entries)
     }
 
     /// Where the content of `file` lies; nowhere if it is no regular file.
