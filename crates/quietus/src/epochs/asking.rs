@@ -4,7 +4,8 @@ use crate::engine::Engine;
 use crate::engine::export;
 use quietus_core::base::units::{BLOCK_BYTES, Block, Epoch, EpochRange, Extent, Pos, Scope};
 use quietus_core::request::{
-    Judged, KeptEpoch, Listed as Versions, Op, Outcome, Question, Refusal, Reply, Request, Weighing,
+    Changes, Judged, KeptEpoch, Listed as Versions, Lives, Op, Outcome, Question, Refusal, Reply, Request,
+    Weighing,
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -99,6 +100,12 @@ pub fn page_fault(engine: &Engine, at: Pos, bytes: Vec<u8>) -> Result<Option<Str
 pub fn versions(engine: &Engine, block: Block, born: Epoch) -> Result<Versions, Refusal> {
     let Reply::Versions(versions) = ask(engine, Op::Ask(Question::Versions(block, born)))? else { unasked() };
     Ok(*versions)
+}
+
+/// The kept epochs that change some blocks, as many as one answer has.
+pub fn changes(engine: &Engine, lives: Lives) -> Result<Changes, Refusal> {
+    let Reply::Changes(changes) = ask(engine, Op::Ask(Question::Lives(lives)))? else { unasked() };
+    Ok(*changes)
 }
 
 /// Forgets epochs, or blocks in all epochs up to one: returns when the intent is durable.

@@ -18,7 +18,7 @@ mod keeper;
 mod timer;
 
 pub use asking::{
-    Listed, close, forget, judge, keep_now, list, page_fault, showing_dead, unique, versions, weigh,
+    Listed, changes, close, forget, judge, keep_now, list, page_fault, showing_dead, unique, versions, weigh,
 };
 pub use at::{At, FindError, last, range};
 pub use comparing::{States, differences};
