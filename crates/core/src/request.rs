@@ -61,10 +61,44 @@ pub enum Question {
     Cells(Pos, Vec<u8>),
     /// Whether this page of the index, as it lies there on its medium, is whole: [`Reply::Page`].
     Page(Pos, Vec<u8>),
+    /// Which kept epochs change some blocks: [`Reply::Changes`].
+    Lives(Lives),
     /// The versions in the order of the index, from this block and epoch on: [`Reply::Versions`].
     Versions(Block, Epoch),
     /// The first bytes from this address on that the epoch does not show any more: [`Reply::Gap`].
     FirstGap(Epoch, u64),
+}
+
+/// A question about the lives of versions: in which epochs they begin and end.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Lives {
+    /// The first block, and an epoch before which its versions do not count. [`Changes::next`] goes on.
+    pub at: (Block, Epoch),
+    /// The block behind the last one.
+    pub end: Block,
+    /// Changes in this epoch and before do not count.
+    pub since: Epoch,
+}
+
+/// A kept epoch that shows some blocks otherwise than the one before, as the index says it: a block that got the same bytes again
+/// has changed, too.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct ChangingEpoch {
+    /// The number.
+    pub epoch: Epoch,
+    /// When it closed, in milliseconds since 1970.
+    pub closed_ms: u64,
+    /// The kept epoch before it; 0 if there is none.
+    pub before: Epoch,
+}
+
+/// The kept epochs that change some blocks.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Changes {
+    /// The epochs, in order. Of several blocks, each reply has some epochs from the first to the last.
+    pub epochs: Vec<ChangingEpoch>,
+    /// Where to go on; `None` at the end.
+    pub next: Option<(Block, Epoch)>,
 }
 
 /// What was found of stubs, or of cells.
@@ -234,6 +268,8 @@ pub enum Reply {
     Judged(Box<Judged>),
     /// What is wrong with a page; `None` if nothing is, or if the page is not in use.
     Page(Option<String>),
+    /// The epochs that change some blocks.
+    Changes(Box<Changes>),
     /// Versions in the order of the index.
     Versions(Box<Listed>),
     /// The first bytes that were forgotten, if any were found; and where to go on, if there may be some.

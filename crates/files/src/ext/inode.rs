@@ -5,64 +5,29 @@ use crate::ext::disk::{Disk, Kept};
 use crate::ext::superblock::Superblock;
 use crate::ext::units::{FsBlock, Ino};
 use crate::{Attributes, Error, Kind, Time};
+use quietus_detect::formats::ext2::raw::{
+    EXT4_EXTENTS_FL, EXT4_INLINE_DATA_FL, RawInode, S_IFDIR, S_IFLNK, S_IFMT, S_IFREG, SECTOR_BYTES,
+};
 use std::mem::offset_of;
 use zerocopy::little_endian::{I32, U16, U32};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
-const S_IFMT: u16 = 0xF000;
 const S_IFIFO: u16 = 0x1000;
 const S_IFCHR: u16 = 0x2000;
-const S_IFDIR: u16 = 0x4000;
 const S_IFBLK: u16 = 0x6000;
-const S_IFREG: u16 = 0x8000;
-const S_IFLNK: u16 = 0xA000;
 const S_IFSOCK: u16 = 0xC000;
 const PERMISSIONS: u16 = 0o7777;
 
 const EXT4_ENCRYPT_FL: u32 = 0x800;
 const EXT4_HUGE_FILE_FL: u32 = 0x4_0000;
-const EXT4_EXTENTS_FL: u32 = 0x8_0000;
 const EXT4_EA_INODE_FL: u32 = 0x20_0000;
-const EXT4_INLINE_DATA_FL: u32 = 0x1000_0000;
 const EXT4_CASEFOLD_FL: u32 = 0x4000_0000;
 
 /// Bits of the extra field of a time that extend its seconds. The others are nanoseconds.
 const EXT4_EPOCH_BITS: u32 = 2;
 const NANOSECONDS_MAX: u32 = 999_999_999;
-/// The unit of `i_blocks`, in bytes.
-const SECTOR_BYTES: u64 = 512;
 /// Bytes of an inode that every file system has.
 pub(super) const GOOD_OLD_BYTES: usize = size_of::<RawInode>();
-/// Bytes of `i_block`.
-pub(super) const I_BLOCK_BYTES: usize = 60;
-
-/// The head of an inode as it lies on the disk (`struct ext4_inode`).
-#[derive(FromBytes, Immutable, KnownLayout, Unaligned)]
-#[repr(C)]
-struct RawInode {
-    i_mode: U16,
-    i_uid: U16,
-    i_size_lo: U32,
-    i_atime: I32,
-    i_ctime: I32,
-    i_mtime: I32,
-    _i_dtime: U32,
-    i_gid: U16,
-    i_links_count: U16,
-    i_blocks_lo: U32,
-    i_flags: U32,
-    _osd1: [u8; 4],
-    i_block: [U32; 15],
-    i_generation: U32,
-    i_file_acl_lo: U32,
-    i_size_high: U32,
-    _i_obso_faddr: [u8; 4],
-    l_i_blocks_high: U16,
-    l_i_file_acl_high: U16,
-    l_i_uid_high: U16,
-    l_i_gid_high: U16,
-    _from_0x7c: [u8; 4],
-}
 
 /// The fields of an inode behind its head, of which it has as many as `i_extra_isize` says.
 #[derive(FromBytes, Immutable, KnownLayout, Unaligned)]
@@ -77,11 +42,7 @@ struct RawExtra {
     i_crtime_extra: U32,
 }
 
-const _: () = {
-    assert!(offset_of!(RawInode, i_block) == 0x28 && offset_of!(RawInode, i_generation) == 0x64);
-    assert!(offset_of!(RawInode, l_i_blocks_high) == 0x74 && size_of::<RawInode>() == 0x80);
-    assert!(offset_of!(RawExtra, i_crtime) == 0x10 && size_of::<RawExtra>() == 0x18);
-};
+const _: () = assert!(offset_of!(RawExtra, i_crtime) == 0x10 && size_of::<RawExtra>() == 0x18);
 
 /// Where the content of a file begins.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -122,8 +83,7 @@ impl Inode {
         }
         let content = content(head, kind, disk.superblock);
         let i_size = size(ino, head, kind, disk.superblock)?;
-        let high = if disk.superblock.features.wide { head.l_i_file_acl_high.get() } else { 0 };
-        let i_file_acl = u64::from(high) << 32 | u64::from(head.i_file_acl_lo);
+        let i_file_acl = head.i_file_acl(disk.superblock.features.wide);
         let i_file_acl = Some(FsBlock(i_file_acl)).filter(|it| it.0 != 0);
         let found = Self { ino, kind, content, i_size, i_file_acl, bytes };
         found.check_extra()?;
@@ -229,7 +189,7 @@ impl Inode {
         let high = if superblock.features.huge_file { head.l_i_blocks_high.get() } else { 0 };
         let i_blocks = u64::from(high) << 32 | u64::from(head.i_blocks_lo);
         let is_huge = superblock.features.huge_file && self.i_flags() & EXT4_HUGE_FILE_FL != 0;
-        i_blocks * if is_huge { u64::from(superblock.block_bytes()) } else { SECTOR_BYTES }
+        i_blocks * if is_huge { u64::from(superblock.block_bytes()) } else { SECTOR_BYTES.into() }
     }
 }
 
@@ -291,8 +251,7 @@ fn device(old: u32, new: u32) -> (u32, u32) {
 
 fn size(ino: Ino, head: &RawInode, kind: Kind, superblock: &Superblock) -> Result<u64, Error> {
     let has_high = kind == Kind::Regular || superblock.features.large_dir;
-    let high = if has_high { head.i_size_high.get() } else { 0 };
-    let i_size = u64::from(high) << 32 | u64::from(head.i_size_lo);
+    let i_size = head.i_size(has_high);
     if i_size < 1 << 63 { Ok(i_size) } else { Err(ino.damaged(&format!("i_size {i_size} is 2^63 or more"))) }
 }
 
@@ -307,13 +266,9 @@ fn content(head: &RawInode, kind: Kind, superblock: &Superblock) -> Content {
     }
 }
 
-/// Recognised as in Linux: no blocks but that of extended attributes; or, where attributes may have inodes of their own,
-/// by the length.
 fn is_fast_symlink(head: &RawInode, superblock: &Superblock) -> bool {
-    if superblock.features.ea_inode {
-        return (1..I_BLOCK_BYTES as u32).contains(&head.i_size_lo.get());
-    }
-    let has_attributes = head.i_file_acl_lo != 0 || superblock.features.wide && head.l_i_file_acl_high != 0;
-    let of_attributes = if has_attributes { superblock.cluster_bytes() / SECTOR_BYTES } else { 0 };
-    u64::from(head.i_blocks_lo) == of_attributes
+    let features = &superblock.features;
+    let has_attributes = head.i_file_acl(features.wide) != 0;
+    let of_attributes = if has_attributes { superblock.cluster_bytes() / u64::from(SECTOR_BYTES) } else { 0 };
+    head.is_fast_symlink(features.ea_inode, of_attributes)
 }

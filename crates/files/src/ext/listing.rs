@@ -3,10 +3,11 @@
 use crate::ext::blocks::{count, pieces};
 use crate::ext::disk::Disk;
 use crate::ext::folder::Entries;
-use crate::ext::inode::{Content, I_BLOCK_BYTES, Inode, generation};
+use crate::ext::inode::{Content, Inode, generation};
 use crate::ext::units::{FsBlock, Ino};
 use crate::ext::xattr;
 use crate::{Entry, Error, FileId};
+use quietus_detect::formats::ext2::raw::I_BLOCK_BYTES;
 
 /// Bytes ahead of the entries of an inline folder: the number of its parent.
 const INLINE_PARENT_BYTES: usize = 4;

@@ -2,7 +2,8 @@
 
 use crate::Error;
 use crate::ext::units::{FsBlock, Ino};
-use quietus_detect::formats::ext2::{RawSuperblock, name};
+use quietus_detect::formats::ext2::name;
+use quietus_detect::formats::ext2::raw::RawSuperblock;
 use quietus_detect::formats::features::{Word, unknown};
 use std::fmt::Display;
 

@@ -8,6 +8,7 @@ pub mod lock;
 pub mod locked;
 pub mod naming;
 pub mod path_text;
+pub mod refused_paths;
 pub mod rfc3339;
 pub mod signed;
 pub mod wiping;

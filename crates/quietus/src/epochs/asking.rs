@@ -4,7 +4,8 @@ use crate::engine::Engine;
 use crate::engine::export;
 use quietus_core::base::units::{Addr, BLOCK_BYTES, Block, Epoch, EpochRange, Extent, Pos, Scope};
 use quietus_core::request::{
-    Judged, KeptEpoch, Listed as Versions, Op, Outcome, Question, Refusal, Reply, Request, Weighing,
+    Changes, Judged, KeptEpoch, Listed as Versions, Lives, Op, Outcome, Question, Refusal, Reply, Request,
+    Weighing,
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -111,6 +112,12 @@ pub fn first_gap(engine: &Engine, epoch: Epoch) -> Result<Option<Extent<Addr>>, 
             _ => return Ok(gap),
         }
     }
+}
+
+/// The kept epochs that change some blocks, as many as one answer has.
+pub fn changes(engine: &Engine, lives: Lives) -> Result<Changes, Refusal> {
+    let Reply::Changes(changes) = ask(engine, Op::Ask(Question::Lives(lives)))? else { unasked() };
+    Ok(*changes)
 }
 
 /// Forgets epochs, or some of their blocks: returns when the intent is durable.

@@ -114,13 +114,14 @@ fn time(text: &str) -> Option<u64> {
 impl At {
     /// The kept epoch that is meant.
     pub fn find(&self, engine: &Engine, names: &Names) -> Result<Epoch, FindError> {
-        let wanted = self.to(engine, names)?;
+        let wanted = self.meant(engine, names)?;
         let is_kept = list(engine, wanted)?.first().is_some_and(|first| first.epoch == wanted.0);
         if is_kept { Ok(wanted) } else { Err(Refusal::Forgotten(wanted).into()) }
     }
 
-    /// As the last epoch of a range: that, whether it is kept or not.
-    fn to(&self, engine: &Engine, names: &Names) -> Result<Epoch, FindError> {
+    /// The epoch that is meant, whether it is kept or not: as the last one of a range, or where the disk itself refuses one that is
+    /// forgotten.
+    pub fn meant(&self, engine: &Engine, names: &Names) -> Result<Epoch, FindError> {
         let wanted = match self {
             Self::First => first_from(engine, Epoch(0))?.ok_or(FindError::NoneKept)?,
             Self::Last => last_before(engine, None)?.ok_or(FindError::NoneKept)?,
@@ -142,7 +143,7 @@ impl At {
             Self::Time(ms) => {
                 dates::first_from(dated(engine, names), *ms)?.ok_or_else(|| FindError::NoneFrom(self.clone()))
             }
-            _ => self.to(engine, names),
+            _ => self.meant(engine, names),
         }
     }
 }
@@ -152,7 +153,7 @@ impl At {
 /// # Errors
 /// [`FindError`]: no such epoch is kept.
 pub fn range(engine: &Engine, names: &Names, [from, to]: [&At; 2]) -> Result<EpochRange, FindError> {
-    let (from, to) = (from.from(engine, names)?, to.to(engine, names)?);
+    let (from, to) = (from.from(engine, names)?, to.meant(engine, names)?);
     if from > to {
         return Err(FindError::Order(from.0, to.0));
     }

@@ -2,14 +2,13 @@
 
 use super::{Error, Look};
 use crate::base::path_text::PathText;
+use crate::base::refused_paths::RefusedPaths;
 use crate::disk::Step;
+use crate::host::entries::DEPTH_MAX;
 use quietus_files::{Attributes, FileId, Kind};
 use schemars::JsonSchema;
 use serde::Serialize;
 use std::collections::BTreeMap;
-
-/// Deepest folder that is compared: deeper ones have no path that a host takes.
-const DEPTH_MAX: usize = 2048;
 
 /// How a file differs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, JsonSchema)]
@@ -41,8 +40,9 @@ pub struct FilesCompared {
     pub removed: u64,
     /// Files that both have, and that differ.
     pub changed: u64,
-    /// Paths that could not be read: the path, a colon and the reason.
-    pub unread: Vec<String>,
+    /// Paths that could not be read.
+    #[serde(flatten)]
+    pub refused: RefusedPaths,
 }
 
 /// What a state has at a path.
@@ -107,7 +107,7 @@ impl Task<'_, '_> {
             return Ok(());
         }
         if depth >= DEPTH_MAX {
-            self.compared.unread.push(format!("{}: too deep", String::from_utf8_lossy(path)));
+            self.compared.refused.note(path, &"too deep");
             return Ok(());
         }
         self.folders(path, folders, depth)
@@ -139,9 +139,9 @@ impl Task<'_, '_> {
         names: &mut BTreeMap<Vec<u8>, [Option<Node>; 2]>,
     ) {
         let look = &mut *self.states[n];
-        let mut unread = Vec::new();
+        let refused = &mut self.compared.refused;
         let entries = look.list(folder).unwrap_or_else(|why| {
-            unread.push(format!("{}: {why}", String::from_utf8_lossy(path)));
+            refused.note(path, &why);
             Vec::new()
         });
         for entry in entries {
@@ -149,10 +149,9 @@ impl Task<'_, '_> {
                 Ok(attributes) => {
                     names.entry(entry.name).or_default()[n] = Some((entry.file, attributes));
                 }
-                Err(why) => unread.push(format!("{}: {why}", String::from_utf8_lossy(&entry.name))),
+                Err(why) => refused.note(&[path, b"/", &entry.name].concat(), &why),
             }
         }
-        self.compared.unread.extend(unread);
     }
 }
 

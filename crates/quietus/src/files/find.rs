@@ -3,17 +3,14 @@
 use super::history::epochs;
 use super::{Disk, Error, Look, Target, time_text};
 use crate::base::path_text::PathText;
+use crate::base::refused_paths::RefusedPaths;
 use crate::disk::Step;
+use crate::host::entries::DEPTH_MAX;
 use quietus_files::{Attributes, Entry, FileId, Kind};
 use schemars::JsonSchema;
 use serde::Serialize;
 use std::collections::{BTreeMap, HashSet};
 use std::rc::Rc;
-
-/// Deepest folder that is searched: deeper ones have no path that a host takes.
-const DEPTH_MAX: usize = 2048;
-/// Folders that cannot be read and are named one by one.
-const REFUSED_MAX: usize = 1000;
 
 /// What is looked for.
 pub trait Wanted {
@@ -26,10 +23,9 @@ pub trait Wanted {
 pub struct Found {
     /// Files that were found.
     pub files: u64,
-    /// The first thousand paths that could not be read: the path, a colon and the reason.
-    pub refused: Vec<String>,
-    /// How many could not be read.
-    pub refused_count: u64,
+    /// Paths, or epochs, that could not be read.
+    #[serde(flatten)]
+    pub refused: RefusedPaths,
 }
 
 /// A file that was found.
@@ -85,15 +81,6 @@ pub fn find(
     Ok(task.found)
 }
 
-impl Found {
-    /// Adds what was found in another state.
-    fn add(&mut self, other: Self) {
-        self.refused_count += other.refused_count;
-        let room = REFUSED_MAX.saturating_sub(self.refused.len());
-        self.refused.extend(other.refused.into_iter().take(room));
-    }
-}
-
 /// As [`find`], in all kept epochs and the current state: each file once for each version of its attributes, once all are searched.
 pub fn find_in_all(
     disk: &Rc<Disk>,
@@ -103,18 +90,18 @@ pub fn find_in_all(
     step: Step<'_>,
 ) -> Result<Found, Error> {
     let (mut all, mut found) = (BTreeMap::<_, FoundFile>::new(), Found::default());
-    let states = epochs(disk)?.into_iter().map(|it| Some(it.epoch)).chain([None]);
+    let states = epochs(disk)?.into_iter().map(Some).chain([None]);
     for epoch in states {
         let mut note = |it: FoundFile| {
             let key = (it.path.to_string(), it.file, it.bytes, it.modified.clone());
             all.entry(key).and_modify(|known| known.to = it.to).or_insert(it);
         };
         match find_at(disk, target, epoch, wanted, &mut note, step) {
-            Ok(part) => found.add(part),
+            Ok(part) => found.refused.add(part.refused),
             Err(Error::Interrupted) => return Err(Error::Interrupted),
             Err(why) => {
                 let name = epoch.map_or("the current state".into(), |it| format!("epoch {it}"));
-                found.add(Found { files: 0, refused: vec![format!("{name}: {why}")], refused_count: 1 });
+                found.refused.note(name.as_bytes(), &why);
             }
         }
     }
@@ -142,10 +129,7 @@ fn find_at(
 
 impl Task<'_> {
     fn refuse(&mut self, path: &[u8], why: &Error) {
-        self.found.refused_count += 1;
-        if self.found.refused.len() < REFUSED_MAX {
-            self.found.refused.push(format!("/{}: {why}", String::from_utf8_lossy(path)));
-        }
+        self.found.refused.note(&[b"/", path].concat(), why);
     }
 
     fn folder(

@@ -5,13 +5,14 @@
 //! | --- | --- |
 //! | how people say which file they mean | `target` |
 //! | where the bytes of a state come from | `state` |
-//! | the versions of one file | `history` |
+//! | the versions of one file; what is known of the epochs on the way | `history`, `past` |
 //! | the files that a pattern is of; those that differ between two states | `find`, `differences` |
 //! | files as files of this host again | `restore` |
 
 mod differences;
 mod find;
 mod history;
+mod past;
 mod restore;
 mod state;
 mod target;
@@ -32,7 +33,7 @@ use std::io::Write;
 
 /// Bytes of a file that are read at once.
 const PIECE_BYTES: usize = 8 << 20;
-/// Most entries of a folder that are listed.
+/// Most entries of a folder that is listed.
 const ENTRIES_MAX: usize = 4 << 20;
 
 /// The text of a time.
@@ -90,7 +91,11 @@ pub struct Look {
 impl Look {
     /// The file system of `target` in the state that people call `at`.
     pub fn new(disk: &std::rc::Rc<Disk>, target: &Target, at: Option<&str>) -> Result<Self, Error> {
-        let state = State::new(disk, at)?;
+        Self::of(State::new(disk, at)?, target)
+    }
+
+    /// The file system of `target` in `state`.
+    pub fn of(state: State, target: &Target) -> Result<Self, Error> {
         let (seen, epoch) = (state.seen(), state.epoch);
         let name = target.to_string();
         let opened = quietus_files::open(Box::new(state), target.partition);
@@ -123,9 +128,14 @@ impl Look {
         let mut entries = Vec::new();
         let listed = self.opened.list(folder, &mut |entry| {
             entries.push(entry);
-            entries.len() < ENTRIES_MAX
+            entries.len() <= ENTRIES_MAX
         });
-        listed.map(|()| entries).map_err(failed)
+        listed.map_err(&failed)?;
+        if entries.len() > ENTRIES_MAX {
+            let why = format!("a folder of more than {ENTRIES_MAX} entries, which are not listed");
+            return Err(failed(quietus_files::Error::Unsupported(why)));
+        }
+        Ok(entries)
     }
 
     /// Where the content of `file` lies; nowhere if it is no regular file.

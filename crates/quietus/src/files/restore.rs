@@ -7,9 +7,10 @@
 
 use super::{Error, Look};
 use crate::base::path_text::PathText;
+use crate::base::refused_paths::RefusedPaths;
 use crate::disk::Step;
 use crate::host::entries::attributes::{self, Place};
-use crate::host::entries::{Partial, clear, make_folder, make_special, open_below};
+use crate::host::entries::{DEPTH_MAX, Partial, clear, make_folder, make_special, open_below};
 use quietus_files::{Attributes, Entry, FileId, Kind};
 use quietus_vault::tree::{self, Metadata};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -23,10 +24,6 @@ use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
-/// Deepest folder: deeper ones have no path that a host takes.
-const DEPTH_MAX: usize = 2048;
-/// Entries that were refused and are named one by one.
-const REFUSED_MAX: usize = 1000;
 /// Permissions where the file system has none.
 const FILE_MODE: u32 = 0o644;
 const FOLDER_MODE: u32 = 0o755;
@@ -48,10 +45,9 @@ pub struct BroughtBack {
     pub bytes: u64,
     /// Entries that did not get what only root sets: their owner, attributes of the system.
     pub needs_root: u64,
-    /// The first thousand paths that could not be brought back, or not wholly: the path, a colon and the reason.
-    pub refused: Vec<String>,
-    /// How many paths could not be brought back, or not wholly.
-    pub refused_count: u64,
+    /// Paths that could not be brought back, or not wholly.
+    #[serde(flatten)]
+    pub refused: RefusedPaths,
 }
 
 struct Task<'a, 's> {
@@ -86,8 +82,7 @@ pub fn bring_back(
         folders: 0,
         bytes: 0,
         needs_root: 0,
-        refused: Vec::new(),
-        refused_count: 0,
+        refused: RefusedPaths::default(),
     };
     let mut task = Task { look, root, names: HashMap::new(), above: HashSet::new(), done, step };
     if name.is_empty() {
@@ -100,10 +95,7 @@ pub fn bring_back(
 
 impl Task<'_, '_> {
     fn refuse(&mut self, path: &[u8], why: &dyn Display) {
-        self.done.refused_count += 1;
-        if self.done.refused.len() < REFUSED_MAX {
-            self.done.refused.push(format!("{}: {why}", String::from_utf8_lossy(path)));
-        }
+        self.done.refused.note(path, why);
     }
 
     fn go_on(&mut self) -> Result<(), Error> {

@@ -1,9 +1,10 @@
 //! A state of a disk, as a source of files: what a command asks the disk for, and keeps for a while.
 
 use super::Target;
+use super::past::{KEPT_READ_BYTES_MAX, Past};
 use crate::disk::Step;
 use crate::disk::keys::Source as Credential;
-use crate::front::control::{Answer, Asked, Call, RangesRead, Refused, StatusAnswer};
+use crate::front::control::{Answer, Asked, Call, EpochsKept, RangesRead, Refused, StatusAnswer};
 use quietus_core::base::extents::ExtentMap;
 use quietus_core::base::units::{Addr, Extent};
 use quietus_files::{Source, Unread};
@@ -44,21 +45,37 @@ impl Disk {
         self.asked.ask(call, None, &mut |_, _| true)
     }
 
-    /// Whether it keeps its past as epochs.
-    pub fn keeps_epochs(&self) -> Result<bool, Refused> {
+    /// The epochs that it keeps; `None` if it keeps no past.
+    pub fn epochs_kept(&self) -> Result<Option<EpochsKept>, Refused> {
         let status: StatusAnswer = self.ask(&Call::Status)?;
-        Ok(status.epochs.is_some())
+        Ok(status.epochs)
     }
 
-    /// Whether two states have the same bytes in `parts`. Of many bytes that is not asked: they count as changed.
+    /// Its size in bytes.
+    pub fn size_bytes(&self) -> Result<u64, Refused> {
+        Ok(self.read(None, None)?.0.size_bytes)
+    }
+
+    /// The bytes of `extent` as `epoch` shows them; `None` for the current state.
+    pub fn content(&self, epoch: Option<u64>, extent: Extent<Addr>) -> Result<Vec<u8>, Unread> {
+        let answer = self.read(epoch.map(|it| it.to_string()), Some(extent));
+        answer.map(|(_, bytes)| bytes).map_err(|refused| Unread(refused.to_string()))
+    }
+
+    /// Whether two states have the same bytes in `parts`. Of many bytes that is not asked: they count as changed, as do bytes that
+    /// are forgotten in one of the states.
     pub fn is_same(&self, parts: &[Extent<Addr>], one: u64, other: Option<u64>) -> Result<bool, Refused> {
         if parts.iter().map(|part| part.len).sum::<u64>() > COMPARE_BYTES_MAX {
             return Ok(false);
         }
         for part in parts.iter().flat_map(|part| part.pieces(ASK_BYTES_MAX)) {
             let read = |epoch: Option<u64>| self.read(epoch.map(|it| it.to_string()), Some(part));
-            if read(Some(one))?.1 != read(other)?.1 {
-                return Ok(false);
+            match (read(Some(one)), read(other)) {
+                (Ok((_, one)), Ok((_, other))) if one == other => {}
+                (Ok(_), Ok(_)) | (Err(Refused::Forgotten(_)), _) | (_, Err(Refused::Forgotten(_))) => {
+                    return Ok(false);
+                }
+                (Err(refused), _) | (_, Err(refused)) => return Err(refused),
             }
         }
         Ok(true)
@@ -88,6 +105,8 @@ pub struct State {
     chunks: HashMap<u64, Vec<u8>>,
     /// The chunks that are kept, the one that was read first in front.
     kept: VecDeque<u64>,
+    /// What is known of the past, if many epochs are looked at.
+    past: Option<Rc<RefCell<Past>>>,
     seen: Seen,
 }
 
@@ -100,7 +119,14 @@ impl State {
         let (read, _) = disk.read(at.map(Into::into), None)?;
         let (disk, chunks, kept) = (Rc::clone(disk), HashMap::new(), VecDeque::new());
         let seen = Seen::default();
-        Ok(Self { disk, epoch: read.epoch, size_bytes: read.size_bytes, chunks, kept, seen })
+        Ok(Self { disk, epoch: read.epoch, size_bytes: read.size_bytes, chunks, kept, past: None, seen })
+    }
+
+    /// The state at the end of `epoch`, one of many of `disk`, whose size in bytes is given.
+    pub fn of_many(disk: &Rc<Disk>, epoch: u64, size_bytes: u64, past: &Rc<RefCell<Past>>) -> Self {
+        let (disk, past) = (Rc::clone(disk), Some(Rc::clone(past)));
+        let (chunks, kept) = (HashMap::new(), VecDeque::new());
+        Self { disk, epoch: Some(epoch), size_bytes, chunks, kept, past, seen: Seen::default() }
     }
 
     /// What was read, and will be.
@@ -109,9 +135,7 @@ impl State {
     }
 
     fn ask(&self, extent: Extent<Addr>) -> Result<Vec<u8>, Unread> {
-        let at = self.epoch.map(|epoch| epoch.to_string());
-        let answer = self.disk.read(at, Some(extent));
-        answer.map(|(_, bytes)| bytes).map_err(|refused| Unread(refused.to_string()))
+        self.disk.content(self.epoch, extent)
     }
 
     /// The chunk of that number.
@@ -138,6 +162,11 @@ impl Source for State {
 
     fn read(&mut self, at: Extent<Addr>) -> Result<Vec<u8>, Unread> {
         self.seen.borrow_mut().insert(at, ());
+        if at.len <= KEPT_READ_BYTES_MAX
+            && let (Some(past), Some(epoch)) = (&self.past, self.epoch)
+        {
+            return past.borrow_mut().read(&self.disk, (epoch, self.size_bytes), at);
+        }
         let mut bytes = Vec::with_capacity(at.len as usize);
         if at.len > CHUNK_BYTES {
             for piece in at.pieces(ASK_BYTES_MAX) {

@@ -4,7 +4,7 @@
 
 use super::{Error, Globs, Step};
 use crate::base::path_text::PathText;
-use crate::vault::transfer::restore::DEPTH_MAX;
+use crate::host::entries::DEPTH_MAX;
 use quietus_vault::client::{Access, joined, read_folder, read_snapshot};
 use quietus_vault::tree::{Kind, Metadata, Node, Recipe, Span};
 use quietus_vault::{Reference, SnapshotId, VaultError};

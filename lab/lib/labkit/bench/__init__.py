@@ -20,7 +20,7 @@ from ..servers import STORES, Quietus, parse_size
 from ..wire import Disconnected
 from ..workspace import LabError, Workspace, end, need
 
-NAMES = ["io", "keys", "busy", "detect", "marks", "flash", "overlay", "shred", "shrink", "sparse", "attach", "instructions", "latency", "seal", "forget", "epochs", "memory",
+NAMES = ["io", "keys", "busy", "detect", "marks", "flash", "overlay", "shred", "shrink", "sparse", "attach", "instructions", "latency", "seal", "forget", "epochs", "history", "memory",
          "vault", "sanitize", "paths"]
 # A benchmark has those of these options that it gives a default.
 SHARED = {

@@ -1,6 +1,7 @@
 //! The costs of serving, counted: ways down the index, places, operations.
 
 mod damage;
+mod lives;
 
 use super::stubs::HomePage;
 use super::*;

@@ -2,57 +2,19 @@
 
 use crate::formats::ext2::extents;
 use crate::formats::ext2::names::Pointer;
+use crate::formats::ext2::raw::{
+    EXT4_EXTENTS_FL, EXT4_INLINE_DATA_FL, RawInode, S_IFDIR, S_IFLNK, S_IFMT, S_IFREG, SECTOR_BYTES,
+};
 use crate::formats::ext2::superblock::Superblock;
 use crate::input::bytes::head;
 use crate::mutant::{self, Mutant};
-use std::mem::offset_of;
-use zerocopy::little_endian::{U16, U32};
-use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned, transmute_ref};
+use zerocopy::{IntoBytes, transmute_ref};
 
 const EXT2_BAD_INO: u32 = 1;
-const S_IFMT: u16 = 0xF000;
-const S_IFDIR: u16 = 0x4000;
-const S_IFREG: u16 = 0x8000;
-const S_IFLNK: u16 = 0xA000;
 /// Secure deletion (`chattr +s`).
 const EXT2_SECRM_FL: u32 = 0x1;
-/// `i_block` is the root of a tree of extents.
-const EXT4_EXTENTS_FL: u32 = 0x8_0000;
-/// `i_block` is the file's content.
-const EXT4_INLINE_DATA_FL: u32 = 0x1000_0000;
 /// Number of direct pointers in `i_block`; one pointer of each level of indirection follows.
 const EXT2_NDIR_BLOCKS: usize = 12;
-/// The unit of `i_blocks`, in bytes.
-const SECTOR_BYTES: u32 = 512;
-
-/// The fields of an inode that are read, as they lie on the disk (`struct ext4_inode`).
-#[derive(FromBytes, Immutable, KnownLayout, Unaligned)]
-#[repr(C)]
-struct RawInode {
-    i_mode: U16,
-    _from_0x2: [u8; 2],
-    i_size_lo: U32,
-    _from_0x8: [u8; 12],
-    i_dtime: U32,
-    _from_0x18: [u8; 2],
-    i_links_count: U16,
-    i_blocks_lo: U32,
-    i_flags: U32,
-    _from_0x24: [u8; 4],
-    i_block: [U32; 15],
-    i_generation: U32,
-    i_file_acl_lo: U32,
-    i_size_high: U32,
-    _from_0x70: [u8; 6],
-    i_file_acl_high: U16,
-    _from_0x78: [u8; 8],
-}
-
-const _: () = {
-    assert!(offset_of!(RawInode, i_dtime) == 0x14 && offset_of!(RawInode, i_links_count) == 0x1A);
-    assert!(offset_of!(RawInode, i_block) == 0x28 && offset_of!(RawInode, i_generation) == 0x64);
-    assert!(offset_of!(RawInode, i_file_acl_high) == 0x76 && size_of::<RawInode>() == 0x80);
-};
 
 /// The index of the block of extended attributes, which is no part of the file's content.
 pub(super) const OF_ATTRIBUTES: u64 = u64::MAX;
@@ -130,10 +92,9 @@ impl<'a> Inode<'a> {
     /// that is in use.
     pub(super) fn file(&self) -> Option<(u64, Vec<Pointer>)> {
         let is_file = self.is_in_use() && self.raw.i_mode.get() & S_IFMT == S_IFREG && self.has_pointers();
-        let i_size = u64::from(self.raw.i_size_high) << 32 | u64::from(self.raw.i_size_lo);
         let mut pointers = Vec::new();
         self.in_order(|pointer| pointers.push(pointer));
-        is_file.then_some((i_size, pointers))
+        is_file.then_some((self.raw.i_size(true), pointers))
     }
 
     /// Whether the file is marked for secure deletion.
@@ -172,15 +133,11 @@ impl<'a> Inode<'a> {
             }
     }
 
-    /// Recognised as in Linux: no blocks but that of extended attributes; or, where attributes may
-    /// have inodes of their own, by its length.
     fn is_fast_symlink(&self) -> bool {
-        if self.superblock.features.ea_inode {
-            return (1..size_of_val(&self.raw.i_block) as u32).contains(&self.raw.i_size_lo.get());
-        }
         let cluster_bytes = self.superblock.block_bytes() * self.superblock.cluster_blocks();
         let has_attributes = !self.i_file_acl().blocks.is_empty();
-        self.raw.i_blocks_lo == if has_attributes { cluster_bytes / SECTOR_BYTES } else { 0 }
+        let of_attributes = if has_attributes { cluster_bytes / SECTOR_BYTES } else { 0 };
+        self.raw.is_fast_symlink(self.superblock.features.ea_inode, of_attributes.into())
     }
 
     fn i_flags(&self) -> u32 {
@@ -188,8 +145,7 @@ impl<'a> Inode<'a> {
     }
 
     fn i_file_acl(&self) -> Pointer {
-        let high = if self.superblock.features.wide { self.raw.i_file_acl_high.get() } else { 0 };
-        let block = u64::from(high) << 32 | u64::from(self.raw.i_file_acl_lo);
+        let block = self.raw.i_file_acl(self.superblock.features.wide);
         Pointer { blocks: block..block + u64::from(block != 0), level: 0, at: OF_ATTRIBUTES }
     }
 }

@@ -18,7 +18,7 @@ use crate::formats::ext2::inode::Inode;
 use crate::formats::ext2::journal::Claim;
 use crate::formats::ext2::layout::{Descriptor, Layout, Region};
 use crate::formats::ext2::names::Pointer;
-pub use crate::formats::ext2::raw::RawSuperblock;
+use crate::formats::ext2::raw::RawSuperblock;
 use crate::formats::ext2::scan::Scan;
 use crate::formats::ext2::state::State;
 use crate::formats::ext2::superblock::{SUPERBLOCK_AT, SUPERBLOCK_BYTES, Superblock};
@@ -32,6 +32,8 @@ use quietus_core::base::units::{Addr, Extent};
 use std::ops::Range;
 use zerocopy::little_endian::U32;
 
+pub mod raw;
+
 mod device;
 mod extents;
 mod features;
@@ -40,7 +42,6 @@ mod journal;
 mod layout;
 mod marking;
 mod names;
-mod raw;
 mod scan;
 mod state;
 mod superblock;

@@ -68,7 +68,7 @@ pub(super) fn diff(args: &DiffArgs, out: &Report) -> Result<(), Failure> {
         Ok(files::differences([&mut one, &mut other], &from.path, &mut tell, step)?)
     })?;
     out.files_compared(&compared);
-    good(compared.unread.is_empty())
+    good(compared.refused.is_empty())
 }
 
 /// Brings files back into the folder `into`.
@@ -90,7 +90,7 @@ pub(super) fn bring_back(
         Ok(files::bring_back(&mut look, (file, name.as_bytes()), into, step)?)
     })?;
     out.brought_back(&done);
-    good(done.refused_count == 0)
+    good(done.refused.is_empty())
 }
 
 /// The options of a search.
@@ -134,5 +134,5 @@ pub(in crate::cli) fn find(args: &DiskFindArgs, out: &Report) -> Result<(), Fail
         Ok(files::find(&mut look, (folder, path.as_bytes()), &wanted, &mut tell, step)?)
     })?;
     out.searched_files(&found);
-    good(found.refused_count == 0)
+    good(found.refused.is_empty())
 }

@@ -34,7 +34,7 @@ pub(in crate::cli) fn diff(args: &DiffArgs, out: &Report) -> Result<(), Failure>
     let (mut from, mut to, mut start) = (from, to.map(|(_, at)| at), 0);
     let mut total = (0, 0);
     loop {
-        let part: Diff = ask(&disk, &Call::Diff { from, to, start })?;
+        let part: Diff = ask(&disk, &Call::Diff { from, to, start, ranges: vec![] })?;
         total = (total.0 + part.ranges.len(), total.1 + part.differing_bytes);
         out.differing(&part, total);
         let Some(next) = part.next else { return Ok(()) };
@@ -78,7 +78,7 @@ pub(in crate::cli) fn restore(args: &RestoreArgs, out: &Report) -> Result<(), Fa
 fn plan(disk: &Path, at: &str) -> Result<Act, Failure> {
     let (mut from, mut start, mut sum) = (at.to_string(), 0, 0);
     loop {
-        let part: Diff = ask(disk, &Call::Diff { from, to: None, start })?;
+        let part: Diff = ask(disk, &Call::Diff { from, to: None, start, ranges: vec![] })?;
         sum += part.differing_bytes;
         (from, start) = match part.next {
             Some(next) => (part.from.to_string(), next),

@@ -182,7 +182,7 @@ fn get(args: &GetArgs, out: &Report) -> Result<(), Failure> {
         if args.tar.as_deref() != Some(Path::new("-")) {
             out.restored_snapshot(&restored);
         }
-        good(restored.refused_count == 0)
+        good(restored.refused.is_empty())
     })
 }
 

@@ -1,6 +1,7 @@
 //! Reports about files in the states of a disk.
 
 use super::{Report, bytes};
+use crate::base::refused_paths::RefusedPaths;
 use crate::files::{
     BroughtBack, FileChange, FileDifference, FileHistory, FileVersion, FilesCompared, Found, FoundFile,
 };
@@ -31,7 +32,7 @@ impl Report {
     pub(crate) fn files_compared(&self, it: &FilesCompared) {
         self.say(it, |out| {
             writeln!(out, "{} added, {} removed, {} changed", it.added, it.removed, it.changed)?;
-            it.unread.iter().try_for_each(|why| writeln!(out, "failed: {why}"))
+            refused(out, &it.refused)
         });
     }
 
@@ -50,7 +51,7 @@ impl Report {
                     it.needs_root
                 )?;
             }
-            refused(out, &it.refused, it.refused_count)
+            refused(out, &it.refused)
         });
     }
 
@@ -70,15 +71,15 @@ impl Report {
     pub(crate) fn searched_files(&self, it: &Found) {
         self.say(it, |out| {
             writeln!(out, "{} found", it.files)?;
-            refused(out, &it.refused, it.refused_count)
+            refused(out, &it.refused)
         });
     }
 }
 
 /// The paths that were refused, and how many more there are.
-fn refused(out: &mut String, some: &[String], count: u64) -> fmt::Result {
-    some.iter().try_for_each(|why| writeln!(out, "failed: {why}"))?;
-    match count.saturating_sub(some.len() as u64) {
+fn refused(out: &mut String, it: &RefusedPaths) -> fmt::Result {
+    it.named.iter().try_for_each(|why| writeln!(out, "failed: {why}"))?;
+    match it.unnamed() {
         0 => Ok(()),
         more => writeln!(out, "… and {more} more"),
     }

@@ -134,7 +134,7 @@ impl Report {
                     "{count} entries belong to you now: only root restores owners and security attributes"
                 )?;
             }
-            all_of(out, "NOT RESTORED, OR ONLY IN PART", &restored.refused, restored.refused_count)
+            all_of(out, "NOT RESTORED, OR ONLY IN PART", &restored.refused.named, restored.refused.count)
         });
     }
 

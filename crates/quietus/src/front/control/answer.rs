@@ -63,7 +63,10 @@ impl OpenDisk {
             Call::Hold { name, epochs, who, why } => self.hold(name, epochs, who, why)?.into(),
             Call::Release { name } => self.release(name)?.into(),
             Call::ExportPast { at } => self.export_past(at, sent("export-past")?, step)?.into(),
-            Call::Diff { from, to, start } => self.diff(from, to.as_deref(), *start, step)?.into(),
+            Call::Diff { from, to, start, ranges } => {
+                self.diff(from, to.as_deref(), (*start, ranges), step)?.into()
+            }
+            Call::Lives { from, ranges, start } => self.lives(from, ranges, *start, step)?.into(),
             Call::Read { at, ranges } => self.read_into(at.as_deref(), ranges, file)?.into(),
             Call::Restore { at } => self.restore(at, step)?.into(),
             Call::Verify { read_data } => self.verify(*read_data, step).into(),

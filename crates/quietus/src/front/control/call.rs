@@ -1,6 +1,7 @@
 //! The calls, and the answer to the largest.
 
 use super::epochs::{Epochs, EpochsKept};
+use super::lives::LivesAt;
 use super::verdict::Verdict;
 use super::waiting::Waiting;
 use crate::disk::Size;
@@ -120,6 +121,19 @@ pub enum Call {
         /// Where on the disk to begin.
         #[serde(default)]
         start: u64,
+        /// First byte and length of each range to compare, in order; without any all of the disk.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        ranges: Vec<(u64, u64)>,
+    },
+    /// The epochs that change the blocks of each range, after one.
+    Lives {
+        /// The epoch after which changes count, in words.
+        from: String,
+        /// First byte and length of each range.
+        ranges: Vec<(u64, u64)>,
+        /// Where to go on, as the answer before says; `None` to begin.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        start: Option<LivesAt>,
     },
     /// Read ranges of an epoch, or of the current state, into the file that comes with the call: one behind the other, from its start on.
     Read {
@@ -168,6 +182,7 @@ impl Call {
             | Self::WeighBlocks { .. }
             | Self::ExportPast { .. }
             | Self::Diff { .. }
+            | Self::Lives { .. }
             | Self::Read { .. }
             | Self::Verify { .. }
             | Self::Prove => false,

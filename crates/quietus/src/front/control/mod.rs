@@ -10,12 +10,14 @@
 //! | the socket: who listens, who asks, the bytes | `socket` |
 //! | whether all that was deleted is gone, in one answer; `--require` | `verdict` |
 //! | what a forget waits for | `waiting`, `chains` |
+//! | states of the past, where they differ, and which epochs change a range | `past`, `lives` |
 //! | how an epoch becomes the current state | `restoring` |
 
 mod answer;
 mod call;
 mod chains;
 mod epochs;
+mod lives;
 mod past;
 mod refused;
 mod reply;
@@ -32,6 +34,7 @@ pub(crate) use crate::front::control::socket::wire::through_fd;
 pub use call::{Call, Space, StatusAnswer};
 pub use chains::BlocksWeighed;
 pub use epochs::{Epochs, EpochsKept};
+pub use lives::{Lived, LivedEpoch, LivesAt};
 pub use past::{Diff, RangesRead};
 pub use refused::Refused;
 pub use reply::{Answer, Reply};

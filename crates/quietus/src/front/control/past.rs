@@ -62,7 +62,9 @@ impl OpenDisk {
         ranges: &[(u64, u64)],
         file: Option<&File>,
     ) -> Result<RangesRead, Refused> {
-        let epoch = at.map(|at| self.epoch_at(at)).transpose()?;
+        // A read refuses epochs that are forgotten.
+        let find = |at| if ranges.is_empty() { self.epoch_at(at) } else { self.epoch_meant(at) };
+        let epoch = at.map(find).transpose()?;
         let mut bytes = 0;
         for range in ranges {
             let extent = self.within(*range)?;
@@ -84,24 +86,35 @@ impl OpenDisk {
         Ok(at.parse::<At>()?.find(&self.engine, &self.names)?)
     }
 
+    /// The number of the epoch that people call `at`, which may be forgotten.
+    pub(super) fn epoch_meant(&self, at: &str) -> Result<Epoch, Refused> {
+        Ok(at.parse::<At>()?.meant(&self.engine, &self.names)?)
+    }
+
     pub(super) fn diff(
         &self,
         from: &str,
         to: Option<&str>,
-        start: u64,
+        (start, ranges): (u64, &[(u64, u64)]),
         step: Step<'_>,
     ) -> Result<Diff, Refused> {
-        let (from, to) = (self.epoch_at(from)?, to.map(|at| self.epoch_at(at)).transpose()?);
+        // A comparison refuses epochs that are forgotten.
+        let (from, to) = (self.epoch_meant(from)?, to.map(|at| self.epoch_meant(at)).transpose()?);
         let states = [AsOf::End(from), to.map_or(AsOf::Now, AsOf::End)];
         let size = self.engine.size();
-        let whole = Extent::between(start.min(size), size);
+        let extents = match ranges {
+            [] => vec![Extent::new(0, size)],
+            ranges => self.in_order(ranges)?,
+        };
+        let end = extents.last().map_or(0, |last| last.end());
+        let rest = extents.iter().filter_map(|it| it.overlap(Extent::between(start.min(end), end)));
         let (from, to) = (from.0, to.map(|to| to.0));
         let mut diff = Diff { from, to, ranges: Vec::new(), differing_bytes: 0, next: None };
-        for part in differences(&self.engine, whole, states) {
+        for part in rest.flat_map(|it| differences(&self.engine, it, states)) {
             let part = part?;
             part.differing.iter().for_each(|run| diff.add(*run));
             if diff.ranges.len() >= RANGES_MAX {
-                diff.next = Some(part.end).filter(|end| *end < size);
+                diff.next = Some(part.end).filter(|next| *next < end);
                 break;
             }
             if !step(part.end, size) {
@@ -109,5 +122,16 @@ impl OpenDisk {
             }
         }
         Ok(diff)
+    }
+
+    /// Ranges that lie within the disk, each behind the one before.
+    fn in_order(&self, ranges: &[(u64, u64)]) -> Result<Vec<Extent<Addr>>, Refused> {
+        let extents: Vec<_> = ranges.iter().map(|range| self.within(*range)).collect::<Result<_, _>>()?;
+        match extents.windows(2).find(|pair| pair[0].end() > pair[1].start.0) {
+            Some(pair) => {
+                Err(format!("range at {} lies before the end of the one before it", pair[1].start.0).into())
+            }
+            None => Ok(extents),
+        }
     }
 }

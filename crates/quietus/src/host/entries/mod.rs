@@ -14,6 +14,9 @@ use rustix::fs::{FileType, Mode, OFlags};
 use rustix::io::Errno;
 use std::ffi::CStr;
 
+/// Deepest folder: deeper ones have no path that a host takes.
+pub(crate) const DEPTH_MAX: usize = 2048;
+
 /// Opens the folder at `path` below `root`, and follows no link.
 pub(crate) fn open_below(root: &OwnedFd, path: &[u8]) -> Result<OwnedFd, Errno> {
     let flags = OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::RDONLY;

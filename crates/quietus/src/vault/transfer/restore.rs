@@ -10,8 +10,9 @@ mod existing;
 mod selection;
 
 use crate::base::path_text::PathText;
+use crate::base::refused_paths::RefusedPaths;
 use crate::host::entries::attributes::{self, Place, Refused};
-use crate::host::entries::{Partial, clear, is_partial, make_folder, make_special, open_below};
+use crate::host::entries::{DEPTH_MAX, Partial, clear, is_partial, make_folder, make_special, open_below};
 use crate::vault::{Error, Step};
 pub use existing::Overwrite;
 use existing::{Act, decide, differs, is_one_file};
@@ -30,10 +31,6 @@ use std::fs::File;
 use std::io::{self, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
-/// Entries that were refused and are named one by one.
-const REFUSED_MAX: usize = 1000;
-/// Deepest folder: deeper ones have no path that a host takes.
-pub(in super::super) const DEPTH_MAX: usize = 2048;
 /// Entries of a folder whose content the vault is told of at once.
 const EXPECTED_FILES: usize = 1024;
 
@@ -60,10 +57,9 @@ pub struct Restored {
     pub there_already: u64,
     /// Entries that did not get what only root sets: their owner, attributes of the system.
     pub needs_root: u64,
-    /// The first thousand paths that could not be restored, or not wholly: the path, a colon and the reason.
-    pub refused: Vec<String>,
-    /// How many paths could not be restored.
-    pub refused_count: u64,
+    /// Paths that could not be restored, or not wholly.
+    #[serde(flatten)]
+    pub refused: RefusedPaths,
 }
 
 /// Restores the snapshot, or only `paths` of it, into the folder `into`, which is made if need be.
@@ -257,16 +253,6 @@ impl Going<'_> {
     pub(in super::super) fn on(&mut self, bytes: u64) -> Result<(), Error> {
         self.done += bytes;
         if (self.step)(self.done, self.of.max(self.done)) { Ok(()) } else { Err(Error::Interrupted) }
-    }
-}
-
-impl Restored {
-    /// Notes a path that could not be restored, or not wholly, and the reason.
-    pub(in super::super) fn note(&mut self, what: String) {
-        self.refused_count += 1;
-        if self.refused.len() < REFUSED_MAX {
-            self.refused.push(what);
-        }
     }
 }
 
@@ -482,7 +468,7 @@ impl Task<'_, '_> {
     }
 
     fn refuse(&mut self, path: &[u8], why: &dyn std::fmt::Display) -> Result<(), Error> {
-        self.restored.note(format!("{}: {why}", String::from_utf8_lossy(path)));
+        self.restored.refused.note(path, why);
         Ok(())
     }
 }

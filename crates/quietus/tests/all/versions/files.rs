@@ -134,6 +134,45 @@ fn each_epoch_shows_its_files_without_a_mount_served_or_not() {
 }
 
 #[test]
+fn a_history_has_what_each_epoch_shows_whatever_the_epochs_between_have_changed() {
+    let mut guest = Guest::new(&["-t", "ext4", "-b", "1024"]);
+    let server = guest.bench.disk.serve(&["--key-file", &guest.bench.key, "--detect", "off"]);
+    assert_eq!(guest.close(), 1);
+    let contents = ["one", "one", "two two", "two two", "two two", "one", ""];
+    let mut before = "";
+    for (epoch, content) in (2..).zip(contents) {
+        if content != before && !before.is_empty() {
+            guest.change(&["rm file"]);
+        }
+        if content != before && !content.is_empty() {
+            guest.write("file", content);
+        }
+        before = content;
+        // The folder on the way to the file changes, or content elsewhere.
+        guest.write(&format!("other{epoch}"), &"x".repeat(1 << (2 * epoch)));
+        assert_eq!(guest.close(), epoch);
+    }
+    let check = |args: &[&str]| {
+        for (epoch, content) in (2..).zip(contents).filter(|(_, content)| !content.is_empty()) {
+            assert_eq!(guest.cat(&format!("@{epoch}:/file"), args), content);
+        }
+        let history = guest.json("history", ":/file", args);
+        let versions = history[0]["versions"].as_array().expect("versions");
+        let spans: Vec<_> = versions.iter().map(|it| (it["from"].as_u64(), it["to"].as_u64())).collect();
+        let epochs = [(7, 7), (4, 6), (2, 3)].map(|(from, to)| (Some(from), Some(to)));
+        assert_eq!(spans, epochs, "{history:?}");
+        let changed: Vec<_> = versions.iter().map(|it| it["changed_bytes"].as_u64()).collect();
+        assert_eq!(changed, [Some(3), Some(7), Some(3)], "{history:?}");
+        let other = guest.json("history", ":/other5", args);
+        let versions = other[0]["versions"].as_array().expect("versions");
+        assert_eq!((versions.len(), &versions[0]["from"], &versions[0]["to"]), (1, &5.into(), &Value::Null));
+    };
+    check(&[]);
+    drop(server);
+    check(&["--key-file", &guest.bench.key]);
+}
+
+#[test]
 fn files_are_brought_back_with_what_they_had_and_nothing_is_replaced() {
     let mut guest = Guest::new(&["-t", "ext4", "-b", "1024"]);
     let _server = guest.bench.disk.serve(&["--key-file", &guest.bench.key, "--detect", "off"]);

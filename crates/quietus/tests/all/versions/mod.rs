@@ -6,6 +6,7 @@ mod epochs;
 mod files;
 pub(crate) mod judge;
 mod keys;
+mod lives;
 mod memory;
 mod proof;
 mod restored;

@@ -70,6 +70,11 @@ impl Gaps {
         self.last.within(extent).filter(move |(_, last)| has(last)).map(|(part, _)| part)
     }
 
+    /// The first epochs that show blocks of `extent` again that were forgotten before.
+    pub(in super::super) fn ends(&self, extent: Extent<Addr>) -> impl Iterator<Item = Epoch> {
+        self.last.within(extent).map(|(_, last)| Epoch(last.0.0 + 1))
+    }
+
     pub(in super::super) fn write(
         &mut self,
         pages: &mut Pages,

@@ -10,6 +10,7 @@
 //! Each method changes nothing if it returns [`Absent`].
 
 mod amending;
+mod births;
 mod comparing;
 mod forget_blocks;
 mod walking;
@@ -316,23 +317,6 @@ impl History {
             (up_to, is_last) = (born.checked_sub(1), false);
         }
         Ok(false)
-    }
-
-    /// The blocks that have content now, in order: those whose last version lies in the same page as the first version from
-    /// `from` (a block and a birth) on. And the version to go on from, if there is one.
-    pub(in super::super) fn shown_from(
-        &self,
-        from: [u64; 2],
-    ) -> Result<(Vec<Block>, Option<[u64; 2]>), Absent> {
-        let of = |key: &[u8; 2 * NUMBER]| number(key, 0);
-        let (found, next) = self.versions.in_leaf(&self.pages, &pack(&from), &[0xff; 2 * NUMBER])?;
-        let followers = found.iter().skip(1).map(|(key, _)| Some(of(key))).chain([next.as_ref().map(of)]);
-        let last = found.iter().zip(followers).filter(|((key, _), next)| *next != Some(of(key)));
-        let shown = last.filter(|((_, slot), _)| number(slot, 0) != FREED.0);
-        Ok((
-            shown.map(|((key, _), _)| Block(of(key))).collect(),
-            next.map(|key| [0, 1].map(|n| number(&key, n))),
-        ))
     }
 
     /// Notes that `epoch`, the open one or the one before it, has put content of `block` into `slot`, or has

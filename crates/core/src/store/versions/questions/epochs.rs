@@ -114,6 +114,7 @@ impl Versions {
                 let (gap, next) = self.find_gap(*epoch, *from, GAP_LOOKS_MAX)?;
                 Reply::Gap(gap, next)
             }
+            Question::Lives(lives) => Reply::Changes(Box::new(self.list_changes(lives)?)),
             Question::Versions(block, born) => Reply::Versions(Box::new(self.list_versions(*block, *born)?)),
         })
     }

@@ -2,7 +2,8 @@
 //!
 //! Files with holes have GNU tar's format 1.0.
 
-use crate::vault::transfer::restore::{DEPTH_MAX, Going, Restored, Selection, Wanted, zeros};
+use crate::host::entries::DEPTH_MAX;
+use crate::vault::transfer::restore::{Going, Restored, Selection, Wanted, zeros};
 use crate::vault::transfer::tar::header::{
     BLOCK_BYTES, DEVMAJOR, DEVMINOR, GID, Header, MODE, MTIME, NAME_BYTES_MAX, SIZE, UID,
 };
@@ -285,9 +286,8 @@ impl Writing<'_, '_> {
     }
 
     fn leave_out(&mut self, path: &[u8], why: &str) {
-        let what = format!("{}: {why}", String::from_utf8_lossy(path));
-        tracing::warn!("left out of the archive: {what}");
-        self.written.note(what);
+        tracing::warn!("left out of the archive: {}: {why}", String::from_utf8_lossy(path));
+        self.written.refused.note(path, &why);
     }
 }
 

@@ -298,6 +298,33 @@ impl Disk {
         assert!(differing.runs().all(|run| run.end() <= blocks * crate::base::units::BLOCK_BYTES));
     }
 
+    /// The births of the versions of `block` after an epoch, a leaf at a time.
+    fn births(&mut self, block: u64, since: u64) -> BTreeSet<u64> {
+        let (mut all, mut next) = (BTreeSet::new(), Some((Block(block), Epoch(0))));
+        while let Some(at) = next {
+            let (births, behind) = self.ask(|it| it.births(at, Block(block + 1), Epoch(since)));
+            all.extend(births.into_iter().map(|born| born.0));
+            next = behind;
+            self.history.pages.evict(self.memory_max);
+        }
+        assert!(all.iter().all(|born| *born > since), "{all:?} after {since}");
+        all
+    }
+
+    /// Whether a block has a birth between two states exactly where they show it in different versions.
+    fn check_births(&mut self, blocks: u64, states: &[u64]) {
+        for block in 0..blocks {
+            let births = self.births(block, 0);
+            for pair in states.windows(2) {
+                let later: BTreeSet<u64> = births.range(pair[0] + 1..).copied().collect();
+                assert_eq!(self.births(block, pair[0]), later, "{block} after {}", pair[0]);
+                let differs = self.model.shown(block, pair[0]) != self.model.shown(block, pair[1]);
+                let is_born = births.range(pair[0] + 1..=pair[1]).next().is_some();
+                assert_eq!(is_born, differs, "{block} in {pair:?}");
+            }
+        }
+    }
+
     /// The blocks with content, page by page.
     fn shown_now(&mut self) -> Vec<u64> {
         let (mut all, mut from) = (Vec::new(), Some([0, 0]));
@@ -315,8 +342,8 @@ impl Disk {
             self.ask(|it| it.versions.check(&it.pages).map_err(|_| Absent(crate::tree::PageNo(0)))),
             ()
         );
-        let kept: Vec<u64> = self.model.kept.iter().copied().chain([self.model.open]).collect();
-        for epoch in kept {
+        let kept_and_open: Vec<u64> = self.model.kept.iter().copied().chain([self.model.open]).collect();
+        for epoch in kept_and_open.iter().copied() {
             let is_stone =
                 |block: &u64| self.model.shown(*block, epoch).is_some_and(|slot| is_tombstone(Slot(slot)));
             let first = (0..blocks).find(is_stone);
@@ -335,6 +362,8 @@ impl Disk {
             self.check_compared(blocks, [pair[0], pair[1]]);
             self.check_compared(blocks, [pair[1], self.model.open]);
         }
+        let in_order: Vec<u64> = [0].into_iter().chain(kept_and_open).collect();
+        self.check_births(blocks, &in_order);
         for epoch in self.model.kept.clone() {
             assert_eq!(self.weigh(epoch, epoch).0, self.model.unique(epoch), "of epoch {epoch}");
         }
