@@ -21,17 +21,17 @@ fn every_promise_is_kept_by_every_store_to_every_guest() {
         } = tally.figures;
         let own = if pair.guest == Guest::Bare { tally.figures.failures } else { tally.figures.inferred };
         // Where versions are kept, the host has space; there and where slots are written once, nothing lies below what is there.
-        let keeps = pair.store == Store::Versions;
+        let keeps = matches!(pair.store, Store::Versions | Store::VersionsErasing);
         // What lies below content that dies with its key has a receipt as all has that does.
-        let never_rewrites = keeps || matches!(pair.store, Store::Spent | Store::Sealed);
+        let never_rewrites = keeps || matches!(pair.store, Store::Spent | Store::Sealed | Store::SealedErasing);
         let rewritten = if never_rewrites { shredded } else { rewritten };
         // Few of those above a cache fill their host, and of sealed disks there are only a hundred or two.
         let fills = !keeps && !matches!((pair.guest, pair.store), (Guest::Cached(_), Store::Sealed));
         let no_space = if fills { no_space } else { shredded };
         let remains = matches!(pair.store, Store::Stubborn | Store::Spent);
         let remained = if remains { tally.figures.remained } else { done };
-        let Figures { closed, past, forgotten, chains, .. } = tally.figures;
-        let epochs = if keeps { [closed, past, forgotten, chains] } else { [done; 4] };
+        let Figures { closed, past, forgotten, chains, amended, .. } = tally.figures;
+        let epochs = if keeps { [closed, past, forgotten, chains, amended] } else { [done; 5] };
         let seen = [done, refused, no_space, shredded, rewritten, crashes, cut_in_recovery, own, remained];
         // Few of these histories fill their host.
         let is_rare = matches!(pair.guest, Guest::Cached(_));
