@@ -86,6 +86,7 @@ struct Last {
 struct Task<'a> {
     disk: &'a Rc<Disk>,
     target: &'a Target,
+    path: &'a [u8],
     last: Option<Last>,
     found: Vec<FileVersion>,
     unreadable: Vec<Unreadable>,
@@ -93,8 +94,18 @@ struct Task<'a> {
 
 /// The versions of the file at the path of `target`, of all kept epochs and the current state.
 pub fn history(disk: &Rc<Disk>, target: &Target, step: Step<'_>) -> Result<FileHistory, Error> {
+    history_of(disk, target, target.path.as_bytes(), step)
+}
+
+/// The versions of the file at `path` of the file system of `target`.
+pub(super) fn history_of(
+    disk: &Rc<Disk>,
+    target: &Target,
+    path: &[u8],
+    step: Step<'_>,
+) -> Result<FileHistory, Error> {
     let epochs = epochs(disk)?;
-    let mut task = Task { disk, target, last: None, found: Vec::new(), unreadable: Vec::new() };
+    let mut task = Task { disk, target, path, last: None, found: Vec::new(), unreadable: Vec::new() };
     let of = epochs.len() as u64 + 1;
     for (done, line) in epochs.iter().map(Some).chain([None]).enumerate() {
         if !step(done as u64, of) {
@@ -120,7 +131,7 @@ impl Task<'_> {
             }
             return Ok(());
         }
-        match look(self.disk, self.target, epoch) {
+        match look(self.disk, (self.target, self.path), epoch) {
             Ok((seen, shown)) => {
                 if let Some(shown) = &shown {
                     self.note(line, shown, changed.as_ref())?;
@@ -207,10 +218,14 @@ fn touches(changed: &ExtentMap<Addr, ()>, last: &Last) -> bool {
     seen.iter().chain(runs).any(|(run, ())| changed.overlaps(run))
 }
 
-fn look(disk: &Rc<Disk>, target: &Target, epoch: Option<u64>) -> Result<(Seen, Option<Shown>), Error> {
+fn look(
+    disk: &Rc<Disk>,
+    (target, path): (&Target, &[u8]),
+    epoch: Option<u64>,
+) -> Result<(Seen, Option<Shown>), Error> {
     let at = epoch.map(|epoch| epoch.to_string());
     let mut look = Look::new(disk, target, at.as_deref())?;
-    let file = look.find(&target.path)?;
+    let file = look.find(path)?;
     let shown = match file {
         Some(file) => Some(Shown { file, attributes: look.attributes(file)?, runs: look.places(file)? }),
         None => None,

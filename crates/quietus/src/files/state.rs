@@ -44,6 +44,11 @@ impl Disk {
         self.asked.ask(call, None, &mut |_, _| true)
     }
 
+    /// Whether a server runs it: a guest may change its current state then.
+    pub fn is_served(&self) -> bool {
+        self.asked.is_served()
+    }
+
     /// Whether it keeps its past as epochs.
     pub fn keeps_epochs(&self) -> Result<bool, Refused> {
         let status: StatusAnswer = self.ask(&Call::Status)?;

@@ -7,6 +7,7 @@ mod files;
 pub(crate) mod judge;
 mod keys;
 mod memory;
+mod mounting;
 mod proof;
 mod restored;
 pub(crate) mod served;
