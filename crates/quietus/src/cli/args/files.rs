@@ -43,7 +43,7 @@ pub enum ViewArg {
 }
 
 #[derive(Debug, Args)]
-#[command(after_help = help!("quietus mount vm1 /mnt", "quietus mount vm1:2 /srv/past --only gmt"))]
+#[command(after_help = help!("quietus mount vm1 /mnt", "quietus mount vm1:2 /srv/past --only gmt --allow-other"))]
 pub struct DiskMountArgs {
     /// The disk's directory, or DISK:2 for a partition.
     #[arg(value_name = "DISK", value_hint = ValueHint::DirPath)]
@@ -55,6 +55,10 @@ pub struct DiskMountArgs {
     /// Show only this view, without a folder of its own.
     #[arg(long, value_name = "VIEW")]
     pub only: Option<ViewArg>,
+    /// Let other users in, where the modes, owners and access lists of the files allow it. Unless root mounts, `/etc/fuse.conf` has to say
+    /// `user_allow_other`.
+    #[arg(long)]
+    pub allow_other: bool,
     /// The credential that opens the keys of a disk that is not served.
     #[command(flatten)]
     pub credential: CredentialArgs,

@@ -68,7 +68,7 @@ pub(in crate::cli) fn mount(args: &DiskMountArgs, out: &Report) -> Result<(), Fa
         let disk = Target { at: None, path: String::new(), ..target.clone() };
         return Err(Failure::Usage(format!("{target}: all epochs are mounted; name the disk alone, {disk}")));
     }
-    let place = Place::new(&args.at, "the disk")?;
+    let place = Place::new(&args.at, "the disk")?.for_others(args.allow_other);
     let disk = with_bar(|step| Ok(Disk::open(&target, &args.credential.source(), step)?))?;
     let only = args.only.map(|view| match view {
         ViewArg::Epochs => View::Epochs,

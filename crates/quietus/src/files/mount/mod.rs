@@ -27,7 +27,7 @@ mod tree;
 use super::{Disk, Error, Target};
 use crate::host::fuse::Place;
 use std::rc::Rc;
-use tree::Tree;
+use tree::{Terms, Tree};
 
 /// A way to arrange the states.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
@@ -80,6 +80,7 @@ pub fn mount(
         }
     };
     let name = format!("quietus:{target}");
-    let mut tree = Tree::new(disk, target, (&views, only.is_some()), &is_asked)?;
+    let terms = Terms { views, is_alone: only.is_some(), for_others: place.is_for_others() };
+    let mut tree = Tree::new(disk, target, terms, &is_asked)?;
     Ok(place.show(&mut tree, &name, ready, &is_asked)?)
 }

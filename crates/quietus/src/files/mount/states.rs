@@ -68,7 +68,11 @@ impl<'a> States<'a> {
     /// Says once why something cannot be read.
     fn tell(&mut self, epoch: Epoch, error: &Error) {
         let state = epoch.map_or("the current state".into(), |epoch| format!("epoch {epoch}"));
-        let reason = format!("cannot read {state}: {error}");
+        self.say(format!("cannot read {state}: {error}"));
+    }
+
+    /// Says a reason once.
+    pub(super) fn say(&mut self, reason: String) {
         if self.told.len() < REASONS_MAX && !self.told.contains(&reason) {
             tracing::warn!("{reason}");
             self.told.insert(reason);
@@ -104,7 +108,10 @@ impl<'a> States<'a> {
         }
         self.open.push(open);
         let open = self.open.last_mut().expect("it was just added");
-        open.look.as_mut().map(|look| (look, open.opening)).ok_or(Errno::EIO)
+        let look = open.look.as_mut().ok_or(Errno::EIO)?;
+        // What was read is not asked for here, and would grow with every file.
+        look.seen.take();
+        Ok((look, open.opening))
     }
 
     fn opened(&mut self, epoch: Epoch) -> Open {

@@ -60,13 +60,24 @@ impl Entry {
     }
 }
 
+/// The views that are mounted, and for whom.
+#[derive(Clone, Debug)]
+pub(super) struct Terms {
+    pub(super) views: Vec<View>,
+    /// Whether the one view has no folder of its own.
+    pub(super) is_alone: bool,
+    /// Whether the modes of folders matter: other users are let in.
+    pub(super) for_others: bool,
+}
+
 /// The states of a disk as a tree.
 pub(super) struct Tree<'a> {
     disk: &'a Rc<Disk>,
-    views: Vec<View>,
+    terms: Terms,
     states: States<'a>,
     paths: Paths<'a>,
-    kept: Rc<Kept>,
+    /// The kept epochs; `None` if they could not be listed last time.
+    kept: Option<Rc<Kept>>,
     fresh: Fresh,
     /// The folder where each entry was found first.
     inodes: Inodes<Entry, u64>,
@@ -75,19 +86,19 @@ pub(super) struct Tree<'a> {
 }
 
 impl<'a> Tree<'a> {
-    /// The tree of `views`; of a single one without a folder of its own if it `is_alone`.
+    /// The tree of the views of `terms`.
     pub(super) fn new(
         disk: &'a Rc<Disk>,
         target: &'a Target,
-        (views, is_alone): (&[View], bool),
+        terms: Terms,
         is_asked: &'a dyn Fn() -> bool,
     ) -> Result<Self, Error> {
         let began = Instant::now();
-        let kept = Rc::new(Kept::new(&epochs(disk)?));
-        let root = if is_alone { Entry::View(views[0]) } else { Entry::Views };
+        let kept = Some(Rc::new(Kept::new(&epochs(disk)?)));
+        let root = if terms.is_alone { Entry::View(terms.views[0]) } else { Entry::Views };
         Ok(Self {
             disk,
-            views: views.to_vec(),
+            terms,
             states: States::new(disk, target),
             paths: Paths::new(disk, target, is_asked),
             kept,
@@ -102,17 +113,20 @@ impl<'a> Tree<'a> {
     fn kept(&mut self) -> Result<Rc<Kept>, Errno> {
         if self.fresh.is_over() {
             let began = Instant::now();
-            let lines = epochs(self.disk).map_err(|why| {
-                tracing::warn!("cannot list the epochs: {why}");
-                Errno::EIO
-            })?;
-            let kept = Kept::new(&lines);
-            if self.kept.epochs().iter().any(|epoch| !kept.has(*epoch)) {
+            let kept = match epochs(self.disk) {
+                Ok(lines) => Some(Kept::new(&lines)),
+                Err(why) => {
+                    self.states.say(format!("cannot list the epochs: {why}"));
+                    None
+                }
+            };
+            let known = self.kept.iter().flat_map(|it| it.epochs());
+            if !known.copied().all(|epoch| kept.as_ref().is_some_and(|it| it.has(epoch))) {
                 self.states.forget();
             }
-            (self.kept, self.fresh) = (Rc::new(kept), Fresh::since(began));
+            (self.kept, self.fresh) = (kept.map(Rc::new), Fresh::since(began));
         }
-        Ok(Rc::clone(&self.kept))
+        self.kept.clone().ok_or(Errno::EIO)
     }
 
     /// The entry of that number, unless it is of an epoch that is forgotten.
@@ -140,7 +154,7 @@ impl<'a> Tree<'a> {
         let text = str::from_utf8(name).unwrap_or_default();
         let state = |view, epoch: Epoch| Entry::State(At { view, epoch });
         Ok(match folder {
-            Entry::Views => self.views.iter().find(|it| it.name() == text).map(|it| Entry::View(*it)),
+            Entry::Views => self.terms.views.iter().find(|it| it.name() == text).map(|it| Entry::View(*it)),
             Entry::View(View::Epochs) if text == NOW => Some(state(View::Epochs, None)),
             Entry::View(view @ View::Epochs) => {
                 let epoch =
@@ -183,7 +197,7 @@ impl<'a> Tree<'a> {
         let kept = self.kept()?;
         let folders = |names: Vec<String>| Ok(names.into_iter().map(|it| listed_folder(it.into())).collect());
         match folder {
-            Entry::Views => folders(self.views.iter().map(|it| it.name().into()).collect()),
+            Entry::Views => folders(self.terms.views.iter().map(|it| it.name().into()).collect()),
             Entry::View(View::Epochs) => {
                 let epochs = kept.epochs().iter().map(u64::to_string);
                 folders(epochs.chain([NOW.into()]).collect())
@@ -238,12 +252,22 @@ impl<'a> Tree<'a> {
     fn about(&mut self, entry: &Entry) -> Result<About, Errno> {
         Ok(match entry {
             Entry::File(at, file) => about(&self.states.attributes(at.epoch, *file)?),
-            Entry::State(At { epoch: Some(epoch), .. }) => {
-                About::folder(self.kept()?.closed(*epoch).unwrap_or(self.began))
-            }
-            Entry::State(_) => About::folder(SystemTime::now()),
+            Entry::State(at) => self.about_state(at.epoch)?,
             Entry::Views | Entry::View(_) | Entry::Day(_) | Entry::Path(_) => About::folder(self.began),
         })
+    }
+
+    /// The root folder of a state. It is opened for its mode alone, and only where the mode matters: programs list all epochs.
+    fn about_state(&mut self, epoch: Epoch) -> Result<About, Errno> {
+        let closed = epoch.and_then(|epoch| self.kept.as_ref()?.closed(epoch));
+        let plain = About::folder(closed.unwrap_or(self.began));
+        if !self.terms.for_others {
+            return Ok(plain);
+        }
+        // In what cannot be read there is nothing to protect.
+        let Ok(root) = self.states.root(epoch) else { return Ok(plain) };
+        let root = about(&self.states.attributes(epoch, root)?);
+        Ok(About { mode: root.mode, owner: root.owner, ..plain })
     }
 
     /// Gives the kernel the number of an entry in the folder `parent` once more. Below a path, names may come to mean other versions.

@@ -22,7 +22,7 @@ pub use fuser::{Errno, FileType};
 pub use inodes::{Inodes, ROOT};
 
 use crossbeam_channel::{RecvTimeoutError, bounded};
-use fuser::{Config, MountOption, SessionUnmounter};
+use fuser::{Config, MountOption, SessionACL, SessionUnmounter};
 use requests::Requests;
 use rustix::mount::UnmountFlags;
 use std::io;
@@ -122,6 +122,7 @@ pub trait Tree {
 /// A folder to mount something at.
 pub struct Place<'a> {
     at: &'a Path,
+    is_for_others: bool,
 }
 
 impl<'a> Place<'a> {
@@ -132,9 +133,19 @@ impl<'a> Place<'a> {
     pub fn new(at: &'a Path, what: &'static str) -> Result<Self, MountError> {
         let failed = |error| MountError::Host { act: format!("mount {what} there"), at: at.into(), error };
         match std::fs::metadata(at).map_err(failed)?.is_dir() {
-            true => Ok(Self { at }),
+            true => Ok(Self { at, is_for_others: false }),
             false => Err(MountError::NotAFolder { at: at.into(), what }),
         }
+    }
+
+    /// Whether users other than the one who mounts are let in, as modes, owners and access lists say. Without that the one sees everything.
+    #[must_use]
+    pub fn for_others(self, is_for_others: bool) -> Self {
+        Self { is_for_others, ..self }
+    }
+
+    pub fn is_for_others(&self) -> bool {
+        self.is_for_others
     }
 
     fn failed(&self, act: &str) -> impl Fn(io::Error) -> MountError + use<> {
@@ -153,7 +164,8 @@ impl<'a> Place<'a> {
         ready: impl FnOnce(),
         is_asked: impl Fn() -> bool,
     ) -> Result<(), MountError> {
-        let failed = self.failed("mount it there");
+        let what = if self.is_for_others { "mount it there for other users" } else { "mount it there" };
+        let failed = self.failed(what);
         let (sender, requests) = bounded::<Request>(REQUESTS_MAX);
         let mut config = Config::default();
         config.mount_options = vec![
@@ -164,7 +176,12 @@ impl<'a> Place<'a> {
             MountOption::FSName(name.replace(',', "_")),
             MountOption::Subtype("quietus".into()),
         ];
-        let session = fuser::Session::new(Requests(sender), self.at, &config);
+        if self.is_for_others {
+            config.acl = SessionACL::All;
+            config.mount_options.push(MountOption::DefaultPermissions);
+        }
+        let requests_of_kernel = Requests { sender, is_for_others: self.is_for_others };
+        let session = fuser::Session::new(requests_of_kernel, self.at, &config);
         let mut mounted = session.map_err(without_fuse).map_err(&failed)?;
         let mut unmounter = mounted.unmount_callable();
         let kernel = thread::Builder::new().name("fuse".into()).spawn(move || mounted.run());

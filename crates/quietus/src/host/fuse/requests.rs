@@ -18,12 +18,16 @@ const UNKNOWN: INodeNo = INodeNo(0xffff_ffff);
 const ENTRIES_MAX: usize = 1024;
 
 /// Passes requests on to the thread that has the tree.
-pub(super) struct Requests(pub(super) Sender<Request>);
+pub(super) struct Requests {
+    pub(super) sender: Sender<Request>,
+    /// Whether the kernel has to ask for access lists, and to follow them.
+    pub(super) is_for_others: bool,
+}
 
 impl Requests {
     /// Has something done. The request is dropped, and the answer with it, once the thread has ended.
     fn ask(&self, act: impl FnOnce(&mut dyn Tree) + Send + 'static) {
-        let _ = self.0.send(Box::new(act));
+        let _ = self.sender.send(Box::new(act));
     }
 }
 
@@ -31,6 +35,9 @@ impl Filesystem for Requests {
     /// Listings that look up their entries are a matter of speed alone: older kernels do without.
     fn init(&mut self, _: &fuser::Request, config: &mut KernelConfig) -> io::Result<()> {
         let _ = config.add_capabilities(InitFlags::FUSE_DO_READDIRPLUS | InitFlags::FUSE_READDIRPLUS_AUTO);
+        if self.is_for_others && config.add_capabilities(InitFlags::FUSE_POSIX_ACL).is_err() {
+            return Err(io::Error::other("the kernel does not follow access lists over FUSE"));
+        }
         Ok(())
     }
 

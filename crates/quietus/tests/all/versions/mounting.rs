@@ -6,8 +6,10 @@ use crate::program::{Disk, Server, quietus, text, wait_until};
 use crate::vault::files::restoring::{About, all, zoo};
 use std::collections::BTreeMap;
 use std::fs;
-use std::os::unix::fs::{FileExt, MetadataExt};
+use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt};
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 /// What an ext4 of a guest has, where the host has no configuration that says so.
 const FEATURES: &str = "extent,ext_attr,dir_index,filetype,huge_file";
@@ -144,6 +146,37 @@ fn samba_finds_epochs_by_the_names_that_it_gives_them() {
         "{names:?}"
     );
     assert_shows(&mounted.at.join(names.last().expect("a name")), &written[2]);
+}
+
+#[test]
+fn other_users_are_let_in_as_the_files_allow() {
+    if !has_fuse() || !rustix::process::geteuid().is_root() {
+        return;
+    }
+    let mut guest = Guest::new(&["-b", "1024"]);
+    let _server = serve(&guest);
+    // The folder of the test is closed to others, as temporary ones are.
+    fs::set_permissions(guest.bench.disk.dir.path(), fs::Permissions::from_mode(0o755)).expect("a mode");
+    for (name, mode) in [("open", "0100644"), ("closed", "0100600")] {
+        guest.write(name, "text");
+        guest.change(&[&format!("sif {name} mode {mode}")]);
+    }
+    guest.close();
+    let cat = |mounted: &Mounted, name: &str| {
+        let mut cat = Command::new("cat");
+        cat.arg(mounted.at.join("1").join(name)).uid(1234).gid(1234);
+        String::from_utf8(cat.output().expect("it runs").stdout).expect("text")
+    };
+    let mounted = mount(&guest, "one", &["--only", "epochs"]);
+    assert_eq!(cat(&mounted, "open"), "");
+    let mounted = mount(&guest, "two", &["--only", "epochs", "--allow-other"]);
+    assert_eq!((cat(&mounted, "open").as_str(), cat(&mounted, "closed").as_str()), ("text", ""));
+    guest.change(&["sif / mode 040700"]);
+    guest.close();
+    let mounted = mount(&guest, "three", &["--only", "gmt", "--allow-other"]);
+    let newest = mounted.names("").pop().expect("an epoch");
+    let opened = Command::new("cat").arg(mounted.at.join(newest).join("open")).uid(1234).gid(1234).output();
+    assert!(!opened.expect("it runs").status.success());
 }
 
 #[test]
