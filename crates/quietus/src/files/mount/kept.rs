@@ -28,6 +28,8 @@ impl Closed {
 pub(super) struct Kept {
     /// Their numbers, in order.
     epochs: Vec<u64>,
+    /// When each closed, in the same order, ms since 1970; 0 if that is not known.
+    closed_ms: Vec<u64>,
     /// Those whose time is known, in the order of time.
     closed: Vec<Closed>,
 }
@@ -37,7 +39,8 @@ impl Kept {
         let known = lines.iter().filter(|it| it.closed_ms > 0);
         let mut closed: Vec<_> = known.map(|it| Closed { at_ms: it.closed_ms, epoch: it.epoch }).collect();
         closed.sort_unstable();
-        Self { epochs: lines.iter().map(|it| it.epoch).collect(), closed }
+        let (epochs, closed_ms) = lines.iter().map(|it| (it.epoch, it.closed_ms)).unzip();
+        Self { epochs, closed_ms, closed }
     }
 
     /// Their numbers, in order.
@@ -51,8 +54,8 @@ impl Kept {
 
     /// When an epoch closed, if that is known.
     pub(super) fn closed(&self, epoch: u64) -> Option<SystemTime> {
-        let closed = self.closed.iter().find(|it| it.epoch == epoch)?;
-        Some(SystemTime::UNIX_EPOCH + Duration::from_millis(closed.at_ms))
+        let closed_ms = self.closed_ms[self.epochs.binary_search(&epoch).ok()?];
+        (closed_ms > 0).then(|| SystemTime::UNIX_EPOCH + Duration::from_millis(closed_ms))
     }
 
     /// The names of the days on which epochs closed, in order.

@@ -5,7 +5,7 @@ use super::{Cache, Inodes, ROOT};
 #[test]
 fn an_entry_keeps_its_number_until_the_kernel_has_forgotten_all_of_its_lookups() {
     let mut inodes = Inodes::new("", 0);
-    let mut look_up = |inodes: &mut Inodes<_, _>, key| inodes.look_up(key, |number| number + 10);
+    let look_up = |inodes: &mut Inodes<_, _>, key| inodes.look_up(key, |number| number + 10);
     let first = look_up(&mut inodes, "a");
     assert_eq!(look_up(&mut inodes, "a"), first);
     assert_eq!(inodes.get(first), Some((&"a", &(first + 10))));
