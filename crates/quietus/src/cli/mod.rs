@@ -168,6 +168,7 @@ fn run(cli: Cli) -> Result<(), Failure> {
         Command::History(args) => files::history(&args, &out),
         Command::Find(args) => files::find(&args, &out),
         Command::Cat(args) => files::cat(&args),
+        Command::Mount(args) => files::mount(&args, &out),
         Command::Restore(args) => past::restore(&args, &out),
         Command::Prove(args) => prove(&args, &out),
         Command::Vault(args) => vault::vault(&args.command, &out),

@@ -99,6 +99,7 @@ struct Task<'a> {
     disk: &'a Rc<Disk>,
     size_bytes: u64,
     target: &'a Target,
+    path: &'a [u8],
     past: Rc<RefCell<Past>>,
     /// Kept epochs that come next, as far as they were listed.
     listed: VecDeque<Line>,
@@ -109,11 +110,22 @@ struct Task<'a> {
 
 /// The versions of the file at the path of `target`, of all kept epochs and the current state.
 pub fn history(disk: &Rc<Disk>, target: &Target, step: Step<'_>) -> Result<FileHistory, Error> {
+    history_of(disk, target, target.path.as_bytes(), step)
+}
+
+/// The versions of the file at `path` of the file system of `target`.
+pub(super) fn history_of(
+    disk: &Rc<Disk>,
+    target: &Target,
+    path: &[u8],
+    step: Step<'_>,
+) -> Result<FileHistory, Error> {
     let kept = disk.epochs_kept()?.and_then(|kept| kept.first.zip(kept.last));
     let mut task = Task {
         disk,
         size_bytes: disk.size_bytes()?,
         target,
+        path,
         past: Rc::default(),
         listed: VecDeque::new(),
         last: None,
@@ -214,7 +226,7 @@ impl Task<'_> {
             }
             None => Look::new(self.disk, self.target, None)?,
         };
-        let shown = match look.find(&self.target.path)? {
+        let shown = match look.find(self.path)? {
             Some(file) => Some(Shown { file, attributes: look.attributes(file)?, runs: look.places(file)? }),
             None => None,
         };

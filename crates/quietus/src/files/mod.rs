@@ -8,10 +8,12 @@
 //! | the versions of one file; what is known of the epochs on the way | `history`, `past` |
 //! | the files that a pattern is of; those that differ between two states | `find`, `differences` |
 //! | files as files of this host again | `restore` |
+//! | all states as a file system of this host | `mount` |
 
 mod differences;
 mod find;
 mod history;
+mod mount;
 mod past;
 mod restore;
 mod state;
@@ -20,12 +22,15 @@ mod target;
 pub use differences::{FileChange, FileDifference, FilesCompared, differences};
 pub use find::{Found, FoundFile, Wanted, find, find_in_all};
 pub use history::{FileHistory, FileVersion, Unreadable, history};
+pub use mount::{View, mount};
 pub use restore::{BroughtBack, bring_back};
 pub use state::{Disk, Seen, State};
 pub use target::Target;
 
 use crate::base::rfc3339;
 use crate::front::control::Refused;
+use crate::host::fuse::MountError;
+use history::{epochs, history_of};
 use quietus_core::base::extents::ExtentMap;
 use quietus_core::base::units::{Addr, Extent};
 use quietus_files::{Attributes, Entry, ExtendedAttribute, FileId, Kind, Run, Time};
@@ -35,6 +40,9 @@ use std::io::Write;
 const PIECE_BYTES: usize = 8 << 20;
 /// Most entries of a folder that is listed.
 const ENTRIES_MAX: usize = 4 << 20;
+/// Permissions where the file system has none.
+const FILE_MODE: u32 = 0o644;
+const FOLDER_MODE: u32 = 0o755;
 
 /// The text of a time.
 fn time_text(time: Time) -> String {
@@ -53,6 +61,9 @@ pub enum Error {
     /// The content cannot be written where it is to go.
     #[error("cannot write {0}: {1}")]
     Write(String, std::io::Error),
+    /// The folder that states were to be mounted at, or FUSE.
+    #[error(transparent)]
+    Mount(#[from] MountError),
     /// A person interrupted the command.
     #[error("interrupted")]
     Interrupted,
@@ -109,10 +120,23 @@ impl Look {
     }
 
     /// The file at `path`; `None` if there is none.
-    pub fn find(&mut self, path: &str) -> Result<Option<FileId>, Error> {
-        match self.opened.look_up(path.as_bytes()) {
+    pub fn find(&mut self, path: impl AsRef<[u8]>) -> Result<Option<FileId>, Error> {
+        match self.opened.look_up(path.as_ref()) {
             Err(quietus_files::Error::Missing(_)) => Ok(None),
             found => found.map(Some).map_err(self.failed()),
+        }
+    }
+
+    /// The root folder.
+    pub fn root(&self) -> FileId {
+        self.opened.volume.root()
+    }
+
+    /// The file of that name in `folder`, compared as the file system does; `None` if it cannot be compared so, too.
+    pub fn entry(&mut self, folder: FileId, name: &[u8]) -> Result<Option<FileId>, Error> {
+        match self.opened.volume.find(&mut *self.opened.source, folder, name) {
+            Err(quietus_files::Error::Unsupported(_)) => Ok(None),
+            found => found.map(|entry| entry.map(|it| it.file)).map_err(self.failed()),
         }
     }
 
@@ -124,15 +148,20 @@ impl Look {
 
     /// The entries of `folder`.
     pub fn list(&mut self, folder: FileId) -> Result<Vec<Entry>, Error> {
+        self.list_some(folder, ENTRIES_MAX)
+    }
+
+    /// The entries of `folder`, an error if there are more than `most`.
+    pub fn list_some(&mut self, folder: FileId, most: usize) -> Result<Vec<Entry>, Error> {
         let failed = self.failed();
         let mut entries = Vec::new();
         let listed = self.opened.list(folder, &mut |entry| {
             entries.push(entry);
-            entries.len() <= ENTRIES_MAX
+            entries.len() <= most
         });
         listed.map_err(&failed)?;
-        if entries.len() > ENTRIES_MAX {
-            let why = format!("a folder of more than {ENTRIES_MAX} entries, which are not listed");
+        if entries.len() > most {
+            let why = format!("a folder of more than {most} entries, which are not listed");
             return Err(failed(quietus_files::Error::Unsupported(why)));
         }
         Ok(entries)

@@ -5,7 +5,7 @@
 //! 2. What exists is never replaced. A folder that exists takes more entries, and keeps its own attributes.
 //! 3. A file has its name only once it is whole. One whose content cannot be read whole is not there afterwards.
 
-use super::{Error, Look};
+use super::{Error, FILE_MODE, FOLDER_MODE, Look};
 use crate::base::path_text::PathText;
 use crate::base::refused_paths::RefusedPaths;
 use crate::disk::Step;
@@ -24,9 +24,6 @@ use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
-/// Permissions where the file system has none.
-const FILE_MODE: u32 = 0o644;
-const FOLDER_MODE: u32 = 0o755;
 
 /// The result of bringing files back.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, JsonSchema)]

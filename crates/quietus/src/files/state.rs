@@ -45,6 +45,11 @@ impl Disk {
         self.asked.ask(call, None, &mut |_, _| true)
     }
 
+    /// Whether a server runs it: a guest may change its current state then.
+    pub fn is_served(&self) -> bool {
+        self.asked.is_served()
+    }
+
     /// The epochs that it keeps; `None` if it keeps no past.
     pub fn epochs_kept(&self) -> Result<Option<EpochsKept>, Refused> {
         let status: StatusAnswer = self.ask(&Call::Status)?;

@@ -5,6 +5,7 @@
 //! | --- | --- |
 //! | how a file is read around the cache; whether it still is the file that was opened | `media`, and its `identity` |
 //! | entries of folders, made with the attributes that they had elsewhere | `entries` |
+//! | a tree as a file system of the host, by FUSE | `fuse` |
 //! | a directory for one program: lock, signing key, files replaced whole | `directory` |
 //! | what a medium guarantees | `guarantees` |
 //! | what a path that a command is given must be | `paths` |
@@ -14,6 +15,7 @@ pub mod attached;
 pub mod directory;
 pub(crate) mod entries;
 mod fiemap;
+pub(crate) mod fuse;
 pub mod guarantees;
 pub mod media;
 pub(crate) mod paths;

@@ -2,6 +2,7 @@
 
 use crate::front::control::Refused;
 use crate::host::directory::DirectoryError;
+use crate::host::fuse::MountError;
 use quietus_core::media::medium::MediumError;
 use quietus_vault::VaultError;
 use std::io;
@@ -32,6 +33,9 @@ pub enum Error {
         /// Why it failed.
         error: io::Error,
     },
+    /// The folder that a vault was to be mounted at, or FUSE.
+    #[error(transparent)]
+    Mount(#[from] MountError),
     /// The audit log.
     #[error("audit log: cannot write audit.jsonl: {0}; free space on the host, or make the file writable")]
     Record(io::Error),

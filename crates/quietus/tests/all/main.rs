@@ -5,6 +5,7 @@
 mod cli;
 mod damage;
 mod flash;
+mod mounted;
 mod nbd;
 mod program;
 mod schemas;

@@ -29,6 +29,41 @@ pub struct HistoryArgs {
     pub credential: CredentialArgs,
 }
 
+/// A way to arrange the states of a disk.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+pub enum ViewArg {
+    /// A folder for each epoch, by number, and `now`.
+    Epochs,
+    /// A folder for each day, and in it one for each epoch that closed then (UTC).
+    Times,
+    /// The folders of the disk, where each file is a folder of its versions.
+    Files,
+    /// A folder `@GMT-…` for each epoch, for Samba's `shadow_copy2`.
+    Gmt,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = help!("quietus mount vm1 /mnt", "quietus mount vm1:2 /srv/past --only gmt --allow-other"))]
+pub struct DiskMountArgs {
+    /// The disk's directory, or DISK:2 for a partition.
+    #[arg(value_name = "DISK", value_hint = ValueHint::DirPath)]
+    pub target: PathBuf,
+    /// Folder to mount at. It shows `by-epoch/20/`, `by-epoch/now/`, `by-time/2026-11-20/10.00.00/` and
+    /// `by-file/home/ann/tax.ods/3`, the third version of that file.
+    #[arg(value_name = "DIR", value_hint = ValueHint::DirPath)]
+    pub at: PathBuf,
+    /// Show only this view, without a folder of its own.
+    #[arg(long, value_name = "VIEW")]
+    pub only: Option<ViewArg>,
+    /// Let other users in, where the modes, owners and access lists of the files allow it. Unless root mounts, `/etc/fuse.conf` has to say
+    /// `user_allow_other`.
+    #[arg(long)]
+    pub allow_other: bool,
+    /// The credential that opens the keys of a disk that is not served.
+    #[command(flatten)]
+    pub credential: CredentialArgs,
+}
+
 /// What a file has to be to be found.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
 pub enum FileKind {

@@ -23,7 +23,7 @@ use clap_complete::engine::ArgValueCompleter;
 pub use consent::ConsentArgs;
 pub use detect::{Detect, DetectArgs, GradeArg, SensitiveArg};
 pub use epochs::{EpochArgs, ForgetArgs, HoldArgs, ReleaseArgs, VersionsListArgs};
-pub use files::{DiskCatArgs, DiskFindArgs, FileKind, HistoryArgs};
+pub use files::{DiskCatArgs, DiskFindArgs, DiskMountArgs, FileKind, HistoryArgs, ViewArg};
 pub use keys::CredentialArgs;
 use keys::VersionsArgs;
 pub use keys::{KeyAction, KeyArgs};
@@ -102,6 +102,8 @@ pub enum Command {
     Find(DiskFindArgs),
     /// Write the content of a file of an epoch, or of the current state, to standard output.
     Cat(DiskCatArgs),
+    /// Mount the epochs and the current state of a disk as a read-only file system, until Ctrl-C.
+    Mount(DiskMountArgs),
     /// Restore the disk to the state of an epoch; the state before is kept as an epoch.
     Restore(RestoreArgs),
     /// Forget epochs, or blocks in all epochs: destroy for ever the content that only they show.

@@ -1,10 +1,16 @@
 //! The commands about files in the states of a disk.
 
 use super::epochs::is_same;
-use crate::cli::args::{CredentialArgs, DiffArgs, DiskCatArgs, DiskFindArgs, FileKind, HistoryArgs};
+use crate::base::locked::forbid_core_dumps;
+use crate::cli::args::{
+    CredentialArgs, DiffArgs, DiskCatArgs, DiskFindArgs, DiskMountArgs, FileKind, HistoryArgs, ViewArg,
+};
+use crate::cli::output::Mounted;
 use crate::cli::report::Report;
+use crate::cli::stop::Stop;
 use crate::cli::{Failure, good, with_bar};
-use crate::files::{self, Disk, Look, Target, Wanted};
+use crate::files::{self, Disk, Look, Target, View, Wanted};
+use crate::host::fuse::Place;
 use crate::vault::Globs;
 use quietus_files::{Attributes, Kind};
 use std::io;
@@ -51,6 +57,28 @@ pub(in crate::cli) fn history(args: &HistoryArgs, out: &Report) -> Result<(), Fa
         )));
     }
     good(history.unreadable.is_empty())
+}
+
+pub(in crate::cli) fn mount(args: &DiskMountArgs, out: &Report) -> Result<(), Failure> {
+    // Content passes through memory, and no forget reaches a core dump.
+    forbid_core_dumps();
+    let stop = Stop::get()?;
+    let target = Target::of(&args.target);
+    if target.at.is_some() || !target.path.is_empty() {
+        let disk = Target { at: None, path: String::new(), ..target.clone() };
+        return Err(Failure::Usage(format!("{target}: all epochs are mounted; name the disk alone, {disk}")));
+    }
+    let place = Place::new(&args.at, "the disk")?.for_others(args.allow_other);
+    let disk = with_bar(|step| Ok(Disk::open(&target, &args.credential.source(), step)?))?;
+    let only = args.only.map(|view| match view {
+        ViewArg::Epochs => View::Epochs,
+        ViewArg::Times => View::Times,
+        ViewArg::Files => View::Files,
+        ViewArg::Gmt => View::Gmt,
+    });
+    let mounted = Mounted { mounted: args.at.as_path().into(), disk: target.to_string() };
+    let ready = || out.mounted(&mounted, &args.at);
+    Ok(files::mount(&disk, &target, &place, only, ready, || stop.is_asked())?)
 }
 
 /// Lists the files that differ between two states.

@@ -7,7 +7,8 @@ use crate::cli::args::{
 };
 use crate::cli::consent;
 use crate::cli::output::vault::{
-    VaultCompared, VaultHeld, VaultReleased, VaultSearched, VaultStats, VaultStatus, VaultVerified,
+    VaultCompared, VaultHeld, VaultMounted, VaultReleased, VaultSearched, VaultStats, VaultStatus,
+    VaultVerified,
 };
 use crate::cli::report::{Checked, Report};
 use crate::cli::stop::Stop;
@@ -212,7 +213,8 @@ fn mount(args: &MountArgs, out: &Report) -> Result<(), Failure> {
     let stop = Stop::get()?;
     with(&args.vault, |client| {
         let only = args.snapshot.as_deref().map(|text| select(client, text)).transpose()?;
-        let ready = || out.mounted(&args.at);
+        let mounted = VaultMounted { mounted: args.at.as_path().into() };
+        let ready = || out.mounted(&mounted, &args.at);
         Ok(vault::mount(client, &args.at, only, ready, || stop.is_asked())?)
     })
 }

@@ -4,7 +4,7 @@ mod audit;
 
 pub use audit::{AuditEntry, AuditEvent, HoldEvent, audit_entries};
 
-use crate::base::path_text::path_text;
+use crate::base::path_text::{PathText, path_text};
 use crate::base::signed::Signed;
 use crate::disk::{DiskToml, StoreKind};
 use crate::files::{BroughtBack, FileDifference, FileHistory, FilesCompared, Found, FoundFile};
@@ -107,6 +107,7 @@ outputs! {
     "key-rotated": KeyRotated,
     "key-slots": KeySlots,
     "list": Listing,
+    "mounted": Mounted,
     "owed": Owed,
     "plan": Plan,
     "purged": Purged,
@@ -122,6 +123,15 @@ outputs! {
     "versions": Versions,
     "wear": WearAnswer,
     "weighed": Weighed,
+}
+
+/// A disk whose states are mounted.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct Mounted {
+    /// Path of the mount point.
+    pub mounted: PathText,
+    /// The disk, and its partition, as they were named.
+    pub disk: String,
 }
 
 /// Why a command failed.

@@ -2,10 +2,12 @@
 
 use super::{Report, bytes};
 use crate::base::refused_paths::RefusedPaths;
+use crate::cli::output::Output;
 use crate::files::{
     BroughtBack, FileChange, FileDifference, FileHistory, FileVersion, FilesCompared, Found, FoundFile,
 };
 use std::fmt::{self, Write};
+use std::path::Path;
 
 impl Report {
     pub(crate) fn history(&self, it: &FileHistory) {
@@ -15,6 +17,14 @@ impl Report {
                 let state = it.epoch.map_or("the current state".into(), |epoch| format!("epoch {epoch}"));
                 writeln!(out, "{state} cannot be read: {}", it.why)
             })
+        });
+    }
+
+    /// What `it` tells of is mounted at `at`.
+    pub(crate) fn mounted(&self, it: &impl Output, at: &Path) {
+        self.say(it, |out| {
+            let at = at.display();
+            write!(out, "mounted at {at}; Ctrl-C unmounts it, or `fusermount3 -u {at}`")
         });
     }
 

@@ -5,9 +5,8 @@ mod signed;
 use super::{Checked, Report, bytes};
 use crate::base::rfc3339;
 use crate::cli::output::vault::{
-    EntryState, VaultCompared, VaultCreated, VaultDifference, VaultEntry, VaultFound, VaultHeld,
-    VaultMounted, VaultPut, VaultReleased, VaultSanitization, VaultSearched, VaultSnapshots, VaultStats,
-    VaultStatus, VaultVerified,
+    EntryState, VaultCompared, VaultCreated, VaultDifference, VaultEntry, VaultFound, VaultHeld, VaultPut,
+    VaultReleased, VaultSanitization, VaultSearched, VaultSnapshots, VaultStats, VaultStatus, VaultVerified,
 };
 use crate::host::guarantees::{DiskGuarantees, Level};
 use crate::vault::{
@@ -193,13 +192,6 @@ impl Report {
             )?;
             let target = target.map_or(String::new(), |it| format!(" -> {}", safe(it)));
             write!(out, "{}{target}", shown(path, node))
-        });
-    }
-
-    pub(crate) fn mounted(&self, at: &Path) {
-        self.say(&VaultMounted { mounted: at.into() }, |out| {
-            let at = at.display();
-            write!(out, "mounted at {at}; Ctrl-C unmounts it, or `fusermount3 -u {at}`")
         });
     }
 

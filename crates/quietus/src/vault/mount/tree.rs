@@ -1,9 +1,7 @@
 //! The vault as a tree of numbered entries.
 
-use super::cache::Cache;
-use super::inodes::{Inode, Inodes, ROOT};
+use crate::host::fuse::{self, About, Cache, Errno, FOREVER, FileType, Inodes, Listed, ROOT, Shown, time};
 use crate::vault::{Error, Line, snapshots};
-use fuser::Errno;
 use quietus_vault::client::{Access, read_folder, read_snapshot};
 use quietus_vault::tree::{Kind, Layer, Metadata, Node, Recipe, Snapshot, Span};
 use quietus_vault::{Fingerprint, Reference, SnapshotId, VaultError};
@@ -17,13 +15,41 @@ const ENTRIES_MAX: usize = 1 << 16;
 const NAME_BYTES_MAX: usize = 255;
 
 /// The entries of a folder.
-pub(super) type Entries = Vec<Rc<Node>>;
+type Entries = Vec<Rc<Node>>;
+
+/// The identity of an entry.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub(super) enum Key {
+    /// A name in a folder.
+    Name(u64, Vec<u8>),
+    /// All names of a file in a snapshot.
+    Link(u64, u64),
+}
+
+impl Key {
+    /// The identity of `node` in the folder `parent`. `snapshot` is its top folder; `None` if it is one itself.
+    pub(super) fn of(parent: u64, snapshot: Option<u64>, node: &Node) -> Self {
+        match (snapshot, node.metadata.hard_link) {
+            (Some(snapshot), Some(link)) => Self::Link(snapshot, link),
+            _ => Self::Name(parent, node.name.clone()),
+        }
+    }
+}
+
+/// An entry that the kernel knows.
+struct Inode {
+    node: Rc<Node>,
+    /// The top folder of its snapshot: hard links are numbered within it.
+    snapshot: u64,
+    /// The folder where it was found first.
+    parent: u64,
+}
 
 /// The vault as a tree of numbered entries.
 pub(super) struct Tree<'v> {
     vault: &'v mut dyn Access,
-    pub(super) inodes: Inodes,
-    /// The folders of all snapshots; None where one snapshot's own folder is mounted.
+    inodes: Inodes<Key, Inode>,
+    /// The folders of all snapshots; `None` where one snapshot's own folder is mounted.
     snapshots: Option<Rc<Entries>>,
     folders: Cache<u64, Entries>,
     chunks: Cache<Fingerprint, Vec<u8>>,
@@ -45,36 +71,26 @@ impl<'v> Tree<'v> {
                 (root, Some(Rc::new(all)))
             }
         };
+        let root = Inode { node: Rc::new(root), snapshot: ROOT, parent: ROOT };
         Ok(Self {
             vault,
-            inodes: Inodes::new(root),
+            inodes: Inodes::new(Key::Name(0, Vec::new()), root),
             snapshots,
             folders: Cache::new(ENTRIES_MAX),
             chunks: Cache::new(CHUNK_BYTES_MAX),
         })
     }
 
-    pub(super) fn inode(&self, number: u64) -> Result<&Inode, Errno> {
-        self.inodes.get(number).ok_or(Errno::ESTALE)
+    fn inode(&self, number: u64) -> Result<&Inode, Errno> {
+        self.inodes.get(number).map(|(_, inode)| inode).ok_or(Errno::ESTALE)
     }
 
-    pub(super) fn node(&self, number: u64) -> Result<Rc<Node>, Errno> {
+    fn node(&self, number: u64) -> Result<Rc<Node>, Errno> {
         self.inode(number).map(|inode| Rc::clone(&inode.node))
     }
 
-    /// The entry of that name; the kernel then has its number once more.
-    pub(super) fn look_up(&mut self, parent: u64, name: &[u8]) -> Result<(u64, Rc<Node>), Errno> {
-        let entries = self.entries(parent)?;
-        let at =
-            entries.binary_search_by(|node| node.name.as_slice().cmp(name)).map_err(|_| Errno::ENOENT)?;
-        let is_top = parent == ROOT && self.snapshots.is_some();
-        let snapshot = if is_top { None } else { Some(self.inode(parent)?.snapshot) };
-        let number = self.inodes.look_up(parent, snapshot, &entries[at]);
-        Ok((number, self.node(number)?))
-    }
-
     /// The entries of a folder, by name.
-    pub(super) fn entries(&mut self, number: u64) -> Result<Rc<Entries>, Errno> {
+    fn entries(&mut self, number: u64) -> Result<Rc<Entries>, Errno> {
         if let (ROOT, Some(snapshots)) = (number, &self.snapshots) {
             return Ok(Rc::clone(snapshots));
         }
@@ -89,14 +105,6 @@ impl<'v> Tree<'v> {
         let entries: Entries = entries.into_iter().map(Rc::new).collect();
         let count = entries.len();
         Ok(self.folders.keep(number, entries, count))
-    }
-
-    /// The bytes of a file from `offset` on, `length` of them or up to its end.
-    pub(super) fn read(&mut self, number: u64, offset: u64, length: u32) -> Result<Vec<u8>, Errno> {
-        let node = self.node(number)?;
-        let Kind::File(recipe) = &node.kind else { return Err(Errno::EISDIR) };
-        let end = recipe.bytes().min(offset.saturating_add(u64::from(length)));
-        self.bytes(recipe, offset, end).map_err(|error| failed(&node, &error))
     }
 
     fn bytes(&mut self, recipe: &Recipe, offset: u64, end: u64) -> Result<Vec<u8>, VaultError> {
@@ -141,6 +149,86 @@ impl<'v> Tree<'v> {
         let weight = content.len();
         Ok(self.chunks.keep(chunk.fingerprint, content, weight))
     }
+}
+
+impl fuse::Tree for Tree<'_> {
+    fn look_up(&mut self, parent: u64, name: &[u8]) -> Result<Shown, Errno> {
+        let entries = self.entries(parent)?;
+        let at =
+            entries.binary_search_by(|node| node.name.as_slice().cmp(name)).map_err(|_| Errno::ENOENT)?;
+        let is_top = parent == ROOT && self.snapshots.is_some();
+        let snapshot = if is_top { None } else { Some(self.inode(parent)?.snapshot) };
+        let node = &entries[at];
+        let inode = |number| Inode { node: Rc::clone(node), snapshot: snapshot.unwrap_or(number), parent };
+        let number = self.inodes.look_up(Key::of(parent, snapshot, node), inode);
+        self.shown(number)
+    }
+
+    fn forget(&mut self, number: u64, times: u64) {
+        self.inodes.forget(number, times);
+    }
+
+    fn shown(&mut self, number: u64) -> Result<Shown, Errno> {
+        let about = about(&*self.node(number)?);
+        Ok(Shown { number, about, valid: FOREVER })
+    }
+
+    fn parent(&self, number: u64) -> Result<u64, Errno> {
+        self.inode(number).map(|inode| inode.parent)
+    }
+
+    fn list(&mut self, number: u64, from: usize, most: usize) -> Result<Vec<Listed>, Errno> {
+        let listed = |node: &Rc<Node>| Listed { name: node.name.clone(), kind: kind(node) };
+        Ok(self.entries(number)?.iter().skip(from).take(most).map(listed).collect())
+    }
+
+    fn link(&mut self, number: u64) -> Result<Vec<u8>, Errno> {
+        match &self.node(number)?.kind {
+            Kind::Link(target) => Ok(target.clone()),
+            _ => Err(Errno::EINVAL),
+        }
+    }
+
+    fn read(&mut self, number: u64, offset: u64, bytes: u32) -> Result<Vec<u8>, Errno> {
+        let node = self.node(number)?;
+        let Kind::File(recipe) = &node.kind else { return Err(Errno::EISDIR) };
+        let end = recipe.bytes().min(offset.saturating_add(bytes.into()));
+        self.bytes(recipe, offset, end).map_err(|error| failed(&node, &error))
+    }
+
+    fn extended(&mut self, number: u64) -> Result<Vec<(Vec<u8>, Vec<u8>)>, Errno> {
+        Ok(self.node(number)?.metadata.attributes.clone())
+    }
+}
+
+fn kind(node: &Node) -> FileType {
+    match &node.kind {
+        Kind::File(_) => FileType::RegularFile,
+        Kind::Folder(_) => FileType::Directory,
+        Kind::Link(_) => FileType::Symlink,
+        Kind::BlockDevice(..) => FileType::BlockDevice,
+        Kind::CharacterDevice(..) => FileType::CharDevice,
+        Kind::Pipe => FileType::NamedPipe,
+        Kind::Socket => FileType::Socket,
+    }
+}
+
+/// All of an entry but its content. How many names a file has is not known: two, if it has several.
+fn about(node: &Node) -> About {
+    const NS: i64 = 1_000_000_000;
+    let metadata = &node.metadata;
+    let bytes = match &node.kind {
+        Kind::File(recipe) => recipe.bytes(),
+        Kind::Link(target) => target.len() as u64,
+        _ => 0,
+    };
+    let device = match node.kind {
+        Kind::BlockDevice(major, minor) | Kind::CharacterDevice(major, minor) => (major, minor),
+        _ => (0, 0),
+    };
+    let modified = time(metadata.modified_ns.div_euclid(NS), metadata.modified_ns.rem_euclid(NS) as u32);
+    let about = About::new(kind(node), bytes, metadata.mode, (metadata.user, metadata.group), modified);
+    About { links: 1 + u32::from(metadata.hard_link.is_some()), device, ..about }
 }
 
 /// Says why an entry cannot be read.

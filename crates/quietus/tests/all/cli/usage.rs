@@ -182,6 +182,9 @@ const USAGES: &str = r#"
 1 doctor text/d => text/d: text is a regular file, and not a directory; check the path
 1 doctor /dev/typo => /dev/typo: there is no device typo, and /dev takes no files; check the name
 1 doctor dir --root fifo => fifo: --root names a pipe; name a directory, a file or a block device
+1 mount ver1 text => text: not a folder; name an empty one to mount the disk there
+1 mount ver1 nope => nope: cannot mount the disk there: No such file or directory (os error 2)
+2 mount ver1@1 dir => ver1@1: all epochs are mounted; name the disk alone, ver1
 1 release ver1 case => no hold has the name "case"; `quietus versions` lists the holds
 2 nonsense => error: unrecognized subcommand 'nonsense'
 "#;

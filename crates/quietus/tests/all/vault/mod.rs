@@ -4,7 +4,7 @@ mod catalog;
 mod damage;
 pub(crate) mod device;
 mod disk;
-mod files;
+pub(crate) mod files;
 mod finding;
 mod forgetting;
 mod full;

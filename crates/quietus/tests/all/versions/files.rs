@@ -11,38 +11,44 @@ use std::process::Output;
 const SIZE: &str = "8M";
 
 /// A disk, and the file system on it in an image.
-struct Guest {
-    bench: Bench,
+pub(super) struct Guest {
+    pub(super) bench: Bench,
     image: PathBuf,
     shown: Vec<u8>,
 }
 
 impl Guest {
-    fn new(mkfs: &[&str]) -> Self {
+    pub(super) fn new(mkfs: &[&str]) -> Self {
         let bench = Bench::new(&["--size", SIZE, "--epoch", "manual"]);
         let image = bench.disk.beside("image");
-        let path = image.to_str().expect("text");
+        let mut guest = Self { bench, image, shown: Vec::new() };
+        guest.format(mkfs);
+        guest.shown = vec![0; std::fs::read(&guest.image).expect("an image").len()];
+        guest
+    }
+
+    /// Makes the file system anew.
+    pub(super) fn format(&self, mkfs: &[&str]) {
+        let path = self.image.to_str().expect("text");
         tool("mke2fs", &[&["-q", "-F"], mkfs, &[path, SIZE]].concat());
-        let shown = vec![0; std::fs::read(&image).expect("an image").len()];
-        Self { bench, image, shown }
     }
 
     /// Changes files by requests of `debugfs`.
-    fn change(&self, requests: &[&str]) {
+    pub(super) fn change(&self, requests: &[&str]) {
         for request in requests {
             tool("debugfs", &["-w", "-R", request, self.image.to_str().expect("text")]);
         }
     }
 
     /// Makes the file `name` with this content.
-    fn write(&self, name: &str, content: &str) {
+    pub(super) fn write(&self, name: &str, content: &str) {
         let file = self.bench.disk.beside("content");
         std::fs::write(&file, content).expect("a file");
         self.change(&[&format!("write {} {name}", file.display())]);
     }
 
     /// Writes what has changed to the disk, and closes an epoch.
-    fn close(&mut self) -> u64 {
+    pub(super) fn close(&mut self) -> u64 {
         let now = std::fs::read(&self.image).expect("an image");
         let mut client = self.bench.connect("").expect("the disk");
         let blocks = now.chunks(BLOCK).zip(self.shown.chunks(BLOCK)).enumerate();
@@ -54,7 +60,7 @@ impl Guest {
     }
 
     /// The disk, and what follows its name.
-    fn target(&self, rest: &str) -> String {
+    pub(super) fn target(&self, rest: &str) -> String {
         format!("{}{rest}", self.bench.disk.path().display())
     }
 

@@ -8,6 +8,7 @@ pub(crate) mod judge;
 mod keys;
 mod lives;
 mod memory;
+mod mounting;
 mod proof;
 mod restored;
 pub(crate) mod served;

@@ -83,6 +83,11 @@ impl Asked {
         }
     }
 
+    /// Whether its server answers.
+    pub fn is_served(&self) -> bool {
+        self.open.is_none()
+    }
+
     /// The answer to `call`; `file` goes with it.
     ///
     /// # Errors

@@ -3,6 +3,6 @@
 pub(super) mod choosing;
 pub(super) mod mounting;
 pub(super) mod repeating;
-pub(super) mod restoring;
+pub(crate) mod restoring;
 pub(super) mod tar;
 pub(super) mod unchanged;

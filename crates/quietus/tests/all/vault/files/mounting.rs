@@ -1,66 +1,28 @@
 //! Snapshots as a file system.
 
-use crate::program::signal;
+use crate::mounted::{Mounted, has_fuse};
 use crate::vault::files::restoring::{all, zoo};
 use crate::vault::program::{Vault, folder, noise};
 use rustix::io::Errno;
 use rustix::mm::{MapFlags, ProtFlags};
-use rustix::process::Signal;
 use std::fs;
-use std::io::{BufRead, BufReader};
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Stdio};
 
 /// A vault made with `args`; `None`, with a message, where this host does not let FUSE be tested.
 fn vault(args: &[&str]) -> Option<Vault> {
-    let found = fs::File::options().read(true).write(true).open("/dev/fuse");
-    found.map_err(|error| eprintln!("SKIPPED: /dev/fuse: {error}")).ok().map(|_| Vault::new(args))
+    has_fuse().then(|| Vault::new(args))
 }
 
-/// A vault that is mounted.
-struct Mounted {
-    program: Child,
-    at: PathBuf,
+fn mounted(vault: &Vault, args: &[&str]) -> Mounted {
+    let at = vault.beside("mounted");
+    fs::create_dir_all(&at).expect("a folder");
+    Mounted::new(vault.command("mount").arg(&at).args(args), at)
 }
 
-impl Mounted {
-    fn new(vault: &Vault, args: &[&str]) -> Self {
-        let at = vault.beside("mounted");
-        fs::create_dir_all(&at).expect("a folder");
-        let mut command = vault.command("mount");
-        let mut program = command.arg(&at).args(args).stdout(Stdio::piped()).spawn().expect("it runs");
-        let mut line = String::new();
-        BufReader::new(program.stdout.as_mut().expect("a pipe")).read_line(&mut line).expect("a line");
-        assert!(line.contains("\"mounted\""), "{line}");
-        Self { program, at }
-    }
-
-    /// Where a folder is in the mounted one.
-    fn inside(&self, snapshot: &str, path: &Path) -> PathBuf {
-        self.at.join(snapshot).join(path.strip_prefix("/").expect("an absolute path"))
-    }
-
-    fn is_mounted(&self) -> bool {
-        let mounts = fs::read_to_string("/proc/self/mounts").expect("a list");
-        mounts.lines().any(|line| line.split(' ').nth(1) == self.at.to_str())
-    }
-
-    /// Ctrl-C; the exit status.
-    fn interrupt(&mut self) -> Option<i32> {
-        signal(&self.program, Signal::INT);
-        self.program.wait().expect("it ends").code()
-    }
-}
-
-impl Drop for Mounted {
-    fn drop(&mut self) {
-        let _ = self.program.kill();
-        let _ = self.program.wait();
-        if self.is_mounted() {
-            let _ = rustix::mount::unmount(&self.at, rustix::mount::UnmountFlags::DETACH);
-        }
-    }
+/// Where a folder is in the mounted one.
+fn inside(mounted: &Mounted, snapshot: &str, path: &Path) -> PathBuf {
+    mounted.at.join(snapshot).join(path.strip_prefix("/").expect("an absolute path"))
 }
 
 #[test]
@@ -72,13 +34,10 @@ fn snapshots_are_folders_with_all_that_was_put() {
     let before = all(&top);
     folder(&top.join("later"), &[11, 12]);
     vault.put("daily/odd", &top);
-    let mut mounted = Mounted::new(&vault, &[]);
-    let mut names: Vec<_> =
-        fs::read_dir(&mounted.at).expect("a folder").map(|it| it.expect("an entry").file_name()).collect();
-    names.sort();
-    assert_eq!(names, ["0-daily_odd", "1-daily_odd"]);
+    let mut mounted = mounted(&vault, &[]);
+    assert_eq!(mounted.names(""), ["0-daily_odd", "1-daily_odd"]);
     for (snapshot, expected) in [("0-daily_odd", before), ("1-daily_odd", all(&top))] {
-        let found = all(&mounted.inside(snapshot, &top));
+        let found = all(&inside(&mounted, snapshot, &top));
         assert_eq!(found.keys().collect::<Vec<_>>(), expected.keys().collect::<Vec<_>>());
         for (path, mut about) in found {
             let wanted = &expected[&path];
@@ -88,7 +47,7 @@ fn snapshots_are_folders_with_all_that_was_put() {
             assert!(about == *wanted, "{path:?}");
         }
     }
-    let inside = mounted.inside("0-daily_odd", &top);
+    let inside = inside(&mounted, "0-daily_odd", &top);
     let number =
         |name: &str| fs::metadata(inside.join(name)).map(|it| (it.ino(), it.nlink())).expect("a file");
     assert_eq!(number("text"), number("deep/again"));
@@ -122,8 +81,8 @@ fn any_part_of_a_large_file_is_read_as_it_was_put() {
     file.write_all_at(&content[..9_000_000], 0).expect("content");
     file.write_all_at(&content[14_000_000..], 14_000_000).expect("content");
     vault.put("one", &top);
-    let mut mounted = Mounted::new(&vault, &["--snapshot", "one"]);
-    let path = mounted.inside("", &top).join("file");
+    let mut mounted = mounted(&vault, &["--snapshot", "one"]);
+    let path = inside(&mounted, "", &top).join("file");
     let found = fs::File::open(&path).expect("a file");
     let random = noise(4, 8 * 2 * 300);
     let numbers: Vec<u64> =
@@ -152,8 +111,8 @@ fn a_mount_that_is_used_is_taken_away_all_the_same_and_damage_is_an_error() {
     let top = vault.folder("a", &[1, 2, 3]);
     vault.put("some", &top);
     vault.damage(&noise(2, 64), 5);
-    let mut mounted = Mounted::new(&vault, &[]);
-    let inside = mounted.inside("0-some", &top);
+    let mut mounted = mounted(&vault, &[]);
+    let inside = inside(&mounted, "0-some", &top);
     assert_eq!(fs::read(inside.join("file 2")).expect_err("damage").raw_os_error(), Some(5));
     let open = fs::File::open(inside.join("file 1")).expect("a file");
     assert!(

@@ -1,4 +1,4 @@
-//! The content that was read last, of bounded weight.
+//! Values that were used last, of bounded weight.
 
 use std::collections::{BTreeMap, HashMap};
 use std::hash::Hash;
@@ -6,7 +6,7 @@ use std::rc::Rc;
 
 /// The values that were used last. One is kept whatever it weighs.
 #[derive(Debug)]
-pub(super) struct Cache<K, V> {
+pub struct Cache<K, V> {
     values: HashMap<K, Kept<V>>,
     /// From the one that was not used for the longest time on.
     order: BTreeMap<u64, K>,
@@ -22,22 +22,23 @@ struct Kept<V> {
     used: u64,
 }
 
-impl<K: Copy + Eq + Hash, V> Cache<K, V> {
-    pub(super) fn new(weight_max: usize) -> Self {
+impl<K: Clone + Eq + Hash, V> Cache<K, V> {
+    pub fn new(weight_max: usize) -> Self {
         Self { values: HashMap::new(), order: BTreeMap::new(), uses: 0, weight: 0, weight_max }
     }
 
-    pub(super) fn get(&mut self, key: &K) -> Option<Rc<V>> {
+    pub fn get(&mut self, key: &K) -> Option<Rc<V>> {
         let kept = self.values.get_mut(key)?;
         self.order.remove(&kept.used);
         self.uses += 1;
         kept.used = self.uses;
-        self.order.insert(self.uses, *key);
+        self.order.insert(self.uses, key.clone());
         Some(Rc::clone(&kept.value))
     }
 
-    /// Keeps a value that is not there yet.
-    pub(super) fn keep(&mut self, key: K, value: V, weight: usize) -> Rc<V> {
+    /// Keeps a value, in place of an earlier one with that key.
+    pub fn keep(&mut self, key: K, value: V, weight: usize) -> Rc<V> {
+        self.remove(&key);
         while self.weight + weight > self.weight_max
             && let Some((_, oldest)) = self.order.pop_first()
             && let Some(gone) = self.values.remove(&oldest)
@@ -47,8 +48,21 @@ impl<K: Copy + Eq + Hash, V> Cache<K, V> {
         self.uses += 1;
         self.weight += weight;
         let value = Rc::new(value);
-        self.values.insert(key, Kept { value: Rc::clone(&value), weight, used: self.uses });
+        self.values.insert(key.clone(), Kept { value: Rc::clone(&value), weight, used: self.uses });
         self.order.insert(self.uses, key);
         value
+    }
+
+    /// Drops the value with that key.
+    pub fn remove(&mut self, key: &K) {
+        if let Some(gone) = self.values.remove(key) {
+            self.order.remove(&gone.used);
+            self.weight -= gone.weight;
+        }
+    }
+
+    /// Drops all values.
+    pub fn clear(&mut self) {
+        *self = Self::new(self.weight_max);
     }
 }
