@@ -90,7 +90,7 @@ pub fn find_in_all(
     step: Step<'_>,
 ) -> Result<Found, Error> {
     let (mut all, mut found) = (BTreeMap::<_, FoundFile>::new(), Found::default());
-    let states = epochs(disk)?.into_iter().map(Some).chain([None]);
+    let states = epochs(disk)?.into_iter().map(|line| Some(line.epoch)).chain([None]);
     for epoch in states {
         let mut note = |it: FoundFile| {
             let key = (it.path.to_string(), it.file, it.bytes, it.modified.clone());

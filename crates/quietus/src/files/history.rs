@@ -7,7 +7,7 @@ use super::past::{Past, RANGES_MAX};
 use super::{Disk, Error, Look, State, Target, time_text};
 use crate::base::rfc3339;
 use crate::disk::Step;
-use crate::front::control::{Call, Diff, Versions};
+use crate::front::control::{Call, Diff, VersionLine, Versions};
 use quietus_core::base::extents::ExtentMap;
 use quietus_core::base::units::{Addr, BLOCK_BYTES, Extent};
 use quietus_files::{Attributes, FileId};
@@ -271,16 +271,16 @@ impl Task<'_> {
 }
 
 /// All kept epochs, in order. A disk that keeps no past has an empty list.
-pub(super) fn epochs(disk: &Disk) -> Result<Vec<u64>, Error> {
+pub(super) fn epochs(disk: &Disk) -> Result<Vec<VersionLine>, Error> {
     let (mut all, mut from) = (Vec::new(), 0);
     if disk.epochs_kept()?.is_none() {
         return Ok(all);
     }
     loop {
         let part: Versions = disk.ask(&Call::Versions { from, unique: false })?;
-        all.extend(part.versions.iter().map(|it| it.epoch));
+        all.extend(part.versions);
         match all.last() {
-            Some(last) if part.more => from = last + 1,
+            Some(last) if part.more => from = last.epoch + 1,
             _ => return Ok(all),
         }
     }

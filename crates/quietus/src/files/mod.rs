@@ -4,13 +4,14 @@
 //! | question | where |
 //! | --- | --- |
 //! | how people say which file they mean | `target` |
-//! | where the bytes of a state come from | `state` |
+//! | the disk, served or not; one state of it | `disk`, `state` |
 //! | the versions of one file; what is known of the epochs on the way | `history`, `past` |
 //! | the files that a pattern is of; those that differ between two states | `find`, `differences` |
 //! | files as files of this host again | `restore` |
 //! | all states as a file system of this host | `mount` |
 
 mod differences;
+mod disk;
 mod find;
 mod history;
 mod mount;
@@ -20,11 +21,12 @@ mod state;
 mod target;
 
 pub use differences::{FileChange, FileDifference, FilesCompared, differences};
+pub use disk::Disk;
 pub use find::{Found, FoundFile, Wanted, find, find_in_all};
 pub use history::{FileHistory, FileVersion, Unreadable, history};
 pub use mount::{View, mount};
 pub use restore::{BroughtBack, bring_back};
-pub use state::{Disk, Seen, State};
+pub use state::{Seen, State};
 pub use target::Target;
 
 use crate::base::rfc3339;

@@ -1,7 +1,7 @@
 //! What is known of the past of a disk: the epochs that change what was looked at, and what the blocks there had until then. So each
 //! version of a block is read once.
 
-use super::Disk;
+use super::disk::Disk;
 use crate::front::control::{Call, Lived, LivedEpoch, Refused};
 use quietus_core::base::units::{Addr, BLOCK_BYTES, Extent};
 use quietus_files::Unread;

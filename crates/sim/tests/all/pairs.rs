@@ -23,7 +23,8 @@ fn every_promise_is_kept_by_every_store_to_every_guest() {
         // Where versions are kept, the host has space; there and where slots are written once, nothing lies below what is there.
         let keeps = matches!(pair.store, Store::Versions | Store::VersionsErasing);
         // What lies below content that dies with its key has a receipt as all has that does.
-        let never_rewrites = keeps || matches!(pair.store, Store::Spent | Store::Sealed | Store::SealedErasing);
+        let never_rewrites =
+            keeps || matches!(pair.store, Store::Spent | Store::Sealed | Store::SealedErasing);
         let rewritten = if never_rewrites { shredded } else { rewritten };
         // Few of those above a cache fill their host, and of sealed disks there are only a hundred or two.
         let fills = !keeps && !matches!((pair.guest, pair.store), (Guest::Cached(_), Store::Sealed));

@@ -189,7 +189,9 @@ fn a_difference_counts_what_is_forgotten_and_a_restore_says_that_it_cannot_bring
     let (disk, _) = filled(&bench);
     // Epoch 1 alone has these; what it had is not known any more, and so a backup since then must take them.
     forget(&disk, 32..34, false).expect("it is forgotten");
-    let diff = call(&disk, &Call::Diff { from: "1".into(), to: Some("2".into()), start: 0 }).expect("a list");
+    let diff =
+        call(&disk, &Call::Diff { from: "1".into(), to: Some("2".into()), start: 0, ranges: Vec::new() })
+            .expect("a list");
     let ranges = diff["ranges"].as_array().expect("ranges");
     assert!(ranges.contains(&json!({ "start": 32 * BLOCK_BYTES, "len": 8 * BLOCK_BYTES })), "{diff}");
     let refused = call(&disk, &Call::Restore { at: "1".into() }).expect_err("a part of it is gone");
@@ -249,9 +251,17 @@ fn judge_shown(seal: Seal, are_at_home: bool) {
     check_first_forgotten(&disk, "at once");
     assert_eq!(weigh_in(&disk, BLOCKS, "1")["dies_blocks"], 0);
     stop(disk, true);
-    assert!(bench.opened(before.each_ref()).is_superset(&doomed), "{seal:?}: the judge is blind");
+    assert!(
+        bench.opened(before.each_ref().map(|it| &it[..])).is_superset(&doomed),
+        "{seal:?}: the judge is blind"
+    );
     let kept = [(0, 1), (2, 2), (3, 2), (3, 3), (20, 1), (36, 1)];
-    assert_opened(&bench.opened(bench.media().each_ref()), &doomed, &kept, &format!("{seal:?}"));
+    assert_opened(
+        &bench.opened(bench.media().each_ref().map(|it| &it[..])),
+        &doomed,
+        &kept,
+        &format!("{seal:?}"),
+    );
     let disk = bench.open();
     check_first_forgotten(&disk, "after a start");
     // The rest of the epoch can still be forgotten, and nothing of it is left then.
@@ -260,7 +270,12 @@ fn judge_shown(seal: Seal, are_at_home: bool) {
     assert!(read_past(&disk, 2, 0, 16).is_ok());
     stop(disk, true);
     let doomed = (0..16).chain(32..40).map(|block| (block, 1)).collect();
-    assert_opened(&bench.opened(bench.media().each_ref()), &doomed, &[(2, 2), (20, 1)], &format!("{seal:?}"));
+    assert_opened(
+        &bench.opened(bench.media().each_ref().map(|it| &it[..])),
+        &doomed,
+        &[(2, 2), (20, 1)],
+        &format!("{seal:?}"),
+    );
 }
 
 #[test]
@@ -323,7 +338,9 @@ fn a_forget_in_one_epoch_is_on_record_differs_in_comparisons_and_cannot_be_resto
     let answer = forget_in(&disk, 32..34, "1").expect("it is forgotten");
     let ranges = json!([{ "start": 32 * BLOCK_BYTES, "len": 8192 }]);
     assert_eq!(answer, json!({ "ranges": ranges, "from": 1, "to": 1, "done": true }));
-    let diff = call(&disk, &Call::Diff { from: "1".into(), to: Some("2".into()), start: 0 }).expect("a list");
+    let diff =
+        call(&disk, &Call::Diff { from: "1".into(), to: Some("2".into()), start: 0, ranges: Vec::new() })
+            .expect("a list");
     let found = diff["ranges"].as_array().expect("ranges");
     assert!(found.contains(&json!({ "start": 32 * BLOCK_BYTES, "len": 8 * BLOCK_BYTES })), "{diff}");
     let refused = call(&disk, &Call::Restore { at: "1".into() }).expect_err("a part of it is gone");

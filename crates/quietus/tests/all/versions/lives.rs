@@ -42,7 +42,7 @@ fn each_range_has_the_epochs_that_change_it() {
     assert_eq!(rest["ranges"], json!([[], [], [2], []]), "{rest}");
     let none = lives(&disk, "2", &runs, None).expect("an answer");
     assert_eq!((&none["ranges"], &none["epochs"]), (&json!([[], [], [], []]), &json!([])));
-    let why = lives(&disk, "1", &[0..1 << 40], None).expect_err("the disk is smaller");
+    let why = lives(&disk, "1", &[0..1, 0..1 << 40], None).expect_err("the disk is smaller");
     assert!(why.contains("not within the disk"), "{why}");
 }
 

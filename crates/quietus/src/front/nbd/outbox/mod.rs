@@ -427,7 +427,7 @@ const fn errno(refusal: &Refusal) -> Errno {
         | Refusal::Unauthentic(_)
         | Refusal::Forgotten(_)
         | Refusal::ForgottenBlocks(..) => Errno::EIO,
-        Refusal::Invalid(_) | Refusal::Current(..) => Errno::EINVAL,
+        Refusal::Invalid(_) | Refusal::Current(..) | Refusal::Shared(..) => Errno::EINVAL,
         Refusal::NoSpace(_) => Errno::ENOSPC,
         Refusal::NotSupported(_) => Errno::ENOTSUP,
         Refusal::ShuttingDown => Errno::ESHUTDOWN,

@@ -7,15 +7,18 @@ use crate::store::versions::index::key::{NUMBER, NUMBER_MAX, number, pack};
 use crate::tree::Absent;
 use std::collections::BTreeSet;
 
+/// A version by its block and birth.
+type Key = (Block, Epoch);
+
 impl History {
-    /// The epochs after `since` in which a version was born or ended: of the blocks from `at` on (a block and a birth) and before
+    /// The epochs after `since` in which a version was born or ended: of the blocks from `at` on and before
     /// `end`, as far as one leaf has them. And where to go on.
     pub(in crate::store::versions) fn births(
         &self,
-        at: (Block, Epoch),
+        at: Key,
         end: Block,
         since: Epoch,
-    ) -> Result<(BTreeSet<Epoch>, Option<(Block, Epoch)>), Absent> {
+    ) -> Result<(BTreeSet<Epoch>, Option<Key>), Absent> {
         let first = NUMBER_MAX.min(since.0.saturating_add(1));
         let from = pack(&[at.0.0.min(NUMBER_MAX), at.1.0.clamp(first, NUMBER_MAX)]);
         let (found, next) = self.versions.in_leaf(&self.pages, &from, &pack(&[end.0, 0]))?;
