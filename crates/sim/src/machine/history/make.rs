@@ -240,13 +240,19 @@ impl Mood {
     fn epoch_request(&self, rng: &mut Rng) -> Action {
         // Few are near the newest, where most happens; some never closed.
         let back = rng.pick(&[0, 1, 1, 1, 2, 2, 3, 4, 6]);
-        let ask = match weighted(rng, &[10, 7, 1, 5, 4, 4]) {
+        let ask = match weighted(rng, &[10, 7, 1, 5, 4]) {
             0 => Ask::CloseEpoch,
             1 => Ask::ReadPast { back },
             2 => Ask::ListEpochs { back },
             3 => Ask::Forget { back, count: rng.pick(&[1, 1, 2, 4]) },
-            4 => Ask::ForgetBlocks,
-            _ => Ask::ForgetShown { back: back.max(1), count: rng.pick(&[1, 2, 4, 8]) },
+            // What is drawn stays the same: histories that are worth keeping are kept by their seeds.
+            _ => match back {
+                0 | 1 => Ask::ForgetBlocks,
+                2 => Ask::ForgetShown { back: 1, count: 2 },
+                3 => Ask::ForgetShown { back: 2, count: 1 },
+                4 => Ask::ForgetShown { back: 2, count: 4 },
+                _ => Ask::ForgetShown { back: 3, count: 8 },
+            },
         };
         let extent = match ask {
             Ask::ReadPast { .. } => self.extent(rng),
