@@ -279,9 +279,10 @@ class Versions(Quietus):
     def argv(self):
         return [*super().argv(), *self.credential]
 
-    def forget(self, epoch):
-        """Forgets an epoch; returns when what only it showed is destroyed."""
-        subprocess.run([self.binary, "forget", f"{self.disk}@{epoch}", "--wait"], check=True, stdout=subprocess.DEVNULL)
+    def forget(self, epochs, *more):
+        """Forgets epochs, or, with `more` words to the command, some of their blocks; returns when what only they showed is destroyed."""
+        argv = [self.binary, "forget", f"{self.disk}@{epochs}", *more, "--wait"]
+        subprocess.run(argv, check=True, stdout=subprocess.DEVNULL)
 
     def kept(self, *more):
         """All kept epochs, as `versions` tells of them a page at a time; with `more` words to it."""
