@@ -12,6 +12,8 @@ use std::rc::Rc;
 
 /// What is read and kept at once.
 const CHUNK_BYTES: u64 = 32 << 10;
+/// Chunks that are read at once where chunks are read in order: a call takes longer than its bytes.
+const CHUNKS_AHEAD: u64 = 8;
 /// Most chunks that are kept.
 const CHUNKS_MAX: usize = 1024;
 
@@ -60,17 +62,32 @@ impl State {
     /// The chunk of that number.
     fn chunk(&mut self, number: u64) -> Result<&[u8], Unread> {
         if !self.chunks.contains_key(&number) {
-            let start = number * CHUNK_BYTES;
-            let bytes = self.ask(Extent::between(start, (start + CHUNK_BYTES).min(self.size_bytes)))?;
-            if self.kept.len() == CHUNKS_MAX
-                && let Some(oldest) = self.kept.pop_front()
-            {
-                self.chunks.remove(&oldest);
+            let is_in_order = number.checked_sub(1).is_some_and(|before| self.chunks.contains_key(&before));
+            let most = if is_in_order { CHUNKS_AHEAD } else { 1 };
+            let count = (number..number + most).take_while(|it| !self.chunks.contains_key(it)).count() as u64;
+            // So may what lies behind the chunk.
+            let bytes = self.ask_chunks(number, count).or_else(|_| self.ask_chunks(number, 1))?;
+            for (number, bytes) in (number..).zip(bytes.chunks(CHUNK_BYTES as usize)) {
+                self.keep(number, bytes.to_vec());
             }
-            self.chunks.insert(number, bytes);
-            self.kept.push_back(number);
         }
-        Ok(&self.chunks[&number])
+        Ok(self.chunks.get(&number).map_or(&[], Vec::as_slice))
+    }
+
+    fn ask_chunks(&self, number: u64, count: u64) -> Result<Vec<u8>, Unread> {
+        let end = ((number + count) * CHUNK_BYTES).min(self.size_bytes);
+        self.ask(Extent::between(number * CHUNK_BYTES, end))
+    }
+
+    /// Keeps a chunk in place of the one that was read first.
+    fn keep(&mut self, number: u64, bytes: Vec<u8>) {
+        if self.kept.len() == CHUNKS_MAX
+            && let Some(oldest) = self.kept.pop_front()
+        {
+            self.chunks.remove(&oldest);
+        }
+        self.chunks.insert(number, bytes);
+        self.kept.push_back(number);
     }
 }
 
@@ -96,7 +113,8 @@ impl Source for State {
         let mut from = at.start.0;
         while from < at.end() {
             let (number, skip) = (from / CHUNK_BYTES, (from % CHUNK_BYTES) as usize);
-            let chunk = self.chunk(number)?;
+            // Other bytes of the chunk may be forgotten, or damaged.
+            let Ok(chunk) = self.chunk(number) else { return self.ask(at) };
             let len = ((at.end() - from) as usize).min(chunk.len().saturating_sub(skip));
             if len == 0 {
                 return Err(Unread(format!("byte {from} lies behind the end of the disk")));

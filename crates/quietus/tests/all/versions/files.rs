@@ -228,3 +228,35 @@ fn what_cannot_be_read_is_an_error_that_says_why() {
     refused("restore", "@1:/a", &[], 2, "--into");
     refused("find", "@1", &["*", "--epochs"], 2, "leave out");
 }
+
+#[test]
+fn where_one_version_of_a_file_is_forgotten_its_others_and_its_neighbours_are_read() {
+    let mut guest = Guest::new(&["-t", "ext4", "-b", "4096"]);
+    let server = guest.bench.disk.serve(&["--key-file", &guest.bench.key, "--detect", "off"]);
+    guest.write("letter", &"the first version\n".repeat(200));
+    guest.write("other", "another file");
+    assert_eq!(guest.close(), 1);
+    let image = guest.image.to_str().expect("text").to_string();
+    let block: usize = tool("debugfs", &["-R", "blocks letter", &image]).trim().parse().expect("one block");
+    // The block is freed, and has other content from epoch 2 on.
+    guest.change(&["rm letter", &format!("zap_block -p 7 {block}")]);
+    guest.write("letter2", "the second version");
+    assert_eq!(guest.close(), 2);
+
+    let range = format!("{}+{BLOCK}", block * BLOCK);
+    let run =
+        |rest: &str| quietus().args(["forget", &guest.target(rest), "--range", &range, "--wait"]).output();
+    let (status, why) = error(&run("@2").expect("it runs"));
+    assert!(status == Some(1) && why.contains("current state"), "{why}");
+    assert!(run("@1").expect("it runs").status.success());
+
+    assert_eq!(guest.cat("@1:/other", &[]), "another file");
+    assert_eq!(guest.cat("@2:/letter2", &[]), "the second version");
+    let (status, why) = error(&guest.run("cat", "@1:/letter", &[]));
+    assert!(status.is_some_and(|it| it != 0) && why.contains("forgotten in epoch 1"), "{why}");
+    let history = guest.json("history", ":/other", &[]);
+    assert_eq!(history[0]["versions"].as_array().map(Vec::len), Some(1), "{history:?}");
+    let history = guest.json("history", ":/letter", &[]);
+    assert_eq!(history[0]["versions"].as_array().map(Vec::len), Some(1), "{history:?}");
+    drop(server);
+}
