@@ -27,13 +27,15 @@ pub(super) struct Dying {
     /// The receipt has come; or it may have come before a crash that lost it.
     is_over: bool,
     is_lost: bool,
+    /// The receipt came before a crash, and may come again: the log of receipts may not have it.
+    may_repeat: bool,
     /// A crash left the forget without a reply: nothing is known of it, but that a receipt may be its own.
     is_unheard: bool,
 }
 
 impl Dying {
     fn new(scope: Scope, sealings: Vec<(u32, Extent<Addr>)>, words: Vec<(Tag, Extent<Addr>)>) -> Self {
-        Self { scope, sealings, words, is_over: false, is_lost: false, is_unheard: false }
+        Self { scope, sealings, words, is_over: false, is_lost: false, may_repeat: false, is_unheard: false }
     }
 }
 
@@ -105,6 +107,7 @@ impl World {
                 self.dying[unheard].is_over = true;
                 Ok(())
             }
+            (Err(_), None) if self.repeats(scope) => Ok(()),
             (judged, _) => {
                 self.dying[at].is_over = true;
                 judged
@@ -119,7 +122,13 @@ impl World {
         let unheard =
             unheard.map(|it| Dying { is_unheard: true, ..Dying::new(it.scope(), Vec::new(), Vec::new()) });
         self.dying.extend(unheard);
-        self.dying.iter_mut().for_each(|it| it.is_lost = true);
+        self.dying.iter_mut().for_each(|it| (it.is_lost, it.may_repeat) = (true, it.is_over));
+    }
+
+    /// Whether a receipt of the same scope may have come again in place of another one: once for each.
+    fn repeats(&mut self, scope: Scope) -> bool {
+        let repeated = self.dying.iter_mut().find(|it| it.scope == scope && it.may_repeat);
+        repeated.is_some_and(|it| std::mem::take(&mut it.may_repeat))
     }
 
     fn judge_dying(&self, dying: &Dying, when: &str, is_excused: impl Fn(Extent<Addr>) -> bool) -> Judged {
