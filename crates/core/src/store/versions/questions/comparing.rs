@@ -5,6 +5,7 @@ use crate::base::units::{Addr, BLOCK_BYTES, Block, Epoch, EpochRange, Extent};
 use crate::mutant::{self, Mutant};
 use crate::request::AsOf;
 use crate::store::versions::Versions;
+use crate::store::versions::index::history::End;
 use crate::store::versions::index::key::NUMBER_MAX;
 use crate::store::versions::positions::{Missing, outline, page_place};
 use crate::store::{Incomparable, Shared};
@@ -108,7 +109,7 @@ impl Versions {
     }
 
     /// The last kept epoch before this one that is not to be forgotten.
-    fn stays_before(&self, epoch: Epoch) -> Result<Option<Epoch>, Absent> {
+    pub(in super::super) fn stays_before(&self, epoch: Epoch) -> Result<Option<Epoch>, Absent> {
         let mut found = self.catalog.history.kept_before(Some(epoch))?;
         while let Some(doomed) = found.and_then(|epoch| self.forgetting.epochs_with(epoch)) {
             found = self.catalog.history.kept_before(Some(doomed.from))?;
@@ -116,14 +117,18 @@ impl Versions {
         Ok(found)
     }
 
+    /// The first kept epoch from this one on that is not to be forgotten, and its end.
+    pub(in super::super) fn stays_from(&self, from: Epoch) -> Result<Option<(Epoch, End)>, Absent> {
+        let mut found = self.catalog.history.kept_at_or_after(from)?;
+        while let Some(doomed) = found.and_then(|(epoch, _)| self.forgetting.epochs_with(epoch)) {
+            found = self.catalog.history.kept_at_or_after(Epoch(doomed.to.0 + 1))?;
+        }
+        Ok(found)
+    }
+
     /// The first kept epoch after this one that is not to be forgotten.
     fn stays_after(&self, epoch: Epoch) -> Result<Option<Epoch>, Absent> {
-        let mut from = Epoch(epoch.0 + 1);
-        while let Some((epoch, _)) = self.catalog.history.kept_at_or_after(from)? {
-            let Some(doomed) = self.forgetting.epochs_with(epoch) else { return Ok(Some(epoch)) };
-            from = Epoch(doomed.to.0 + 1);
-        }
-        Ok(None)
+        Ok(self.stays_from(Epoch(epoch.0 + 1))?.map(|(epoch, _)| epoch))
     }
 
     /// See [`Epochs::find_shared`](crate::store::Epochs::find_shared).

@@ -1,9 +1,8 @@
 //! Which kept epochs change some blocks.
 
-use crate::base::units::{BLOCK_BYTES, Epoch, Extent};
+use crate::base::units::{BLOCK_BYTES, Extent};
 use crate::request::{Changes, ChangingEpoch, Lives};
 use crate::store::versions::Versions;
-use crate::store::versions::index::history::End;
 use crate::store::versions::positions::Missing;
 use crate::tree::Absent;
 
@@ -45,33 +44,11 @@ impl Versions {
             if epochs.last().is_some_and(|last| born <= last.epoch) {
                 continue;
             }
-            let Some((epoch, end)) = self.first_shown(born)? else { break };
-            let before = self.last_shown_before(epoch)?.unwrap_or_default();
+            let shown = self.stays_from(born)?.filter(|(epoch, _)| *epoch < self.shown_before());
+            let Some((epoch, end)) = shown else { break };
+            let before = self.stays_before(epoch)?.unwrap_or_default();
             epochs.push(ChangingEpoch { epoch, closed_ms: end.when.0, before });
         }
         Ok(Changes { epochs, next })
-    }
-
-    /// The first epoch from `from` on that can be shown, and its end.
-    fn first_shown(&self, mut from: Epoch) -> Result<Option<(Epoch, End)>, Absent> {
-        while let Some((epoch, end)) = self.catalog.history.kept_at_or_after(from)? {
-            match self.forgetting.epochs_with(epoch) {
-                _ if epoch >= self.shown_before() => break,
-                None => return Ok(Some((epoch, end))),
-                Some(doomed) => from = Epoch(doomed.to.0 + 1),
-            }
-        }
-        Ok(None)
-    }
-
-    /// The last epoch before `epoch` that can be shown.
-    fn last_shown_before(&self, mut epoch: Epoch) -> Result<Option<Epoch>, Absent> {
-        while let Some(before) = self.catalog.history.kept_before(Some(epoch))? {
-            match self.forgetting.epochs_with(before) {
-                None => return Ok(Some(before)),
-                Some(doomed) => epoch = doomed.from,
-            }
-        }
-        Ok(None)
     }
 }

@@ -89,7 +89,7 @@ impl History {
     /// Puts a tombstone in the place of a version that died then, and owes the version.
     fn amend(&mut self, dead: Dead, died: Epoch) -> Result<(), Absent> {
         let (key, stone) = (pack(&[dead.block.0, dead.born.0]), Dead { slot: tombstone(dead.slot), ..dead });
-        let list = self.kept_at_or_after(died)?.map_or(self.open, |(epoch, _)| epoch);
+        let list = self.list_of(died)?;
         self.owed_at(dead.slot)?;
         self.versions.get(&self.pages, &key)?;
         // From here on each part can be done again, up to the last two, whose pages are in memory.

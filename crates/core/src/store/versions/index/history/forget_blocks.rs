@@ -75,7 +75,7 @@ impl History {
             && !self.is_spared(version.born, died)?
         {
             let dead = Dead { born: version.born, block, slot: version.slot };
-            let list = self.kept_at_or_after(died)?.map_or(self.open, |(epoch, _)| epoch);
+            let list = self.list_of(died)?;
             self.deaths.take_out(&mut self.pages, list, dead)?;
             owed.extend(self.forget_span(Span::of(dead))?);
         }

@@ -135,6 +135,11 @@ impl History {
         Ok(all)
     }
 
+    /// The epoch whose list of the dead has what died in this one: the first kept one from there on, or the open one.
+    pub(super) fn list_of(&self, died: Epoch) -> Result<Epoch, Absent> {
+        Ok(self.kept_at_or_after(died)?.map_or(self.open, |(epoch, _)| epoch))
+    }
+
     /// Adds a version of `block` that died in this epoch to the list of the epoch that shows it last.
     pub(in crate::store::versions) fn put_dead(
         &mut self,
@@ -142,7 +147,7 @@ impl History {
         version: Version,
         died: Epoch,
     ) -> Result<(), Absent> {
-        let list = self.kept_at_or_after(died)?.map_or(self.open, |(epoch, _)| epoch);
+        let list = self.list_of(died)?;
         let dead = Dead { born: version.born, block, slot: version.slot };
         self.deaths.add(&mut self.pages, list, dead)
     }
