@@ -48,10 +48,17 @@ impl<'a> Mount<'a> {
     }
 }
 
-/// Unmounts, and waits until all is written.
+/// Unmounts, and waits until all is written. In the end the mount is taken away without waiting for those who use it: the driver ends in any
+/// case.
 impl Drop for Mount<'_> {
     fn drop(&mut self) {
-        let _ = Command::new("fusermount3").arg("-u").arg(self.folder).status();
+        let unmount = |how| Command::new("fusermount3").arg(how).arg(self.folder).status();
+        let began = Instant::now();
+        // A process that another thread starts has the files of this one open until its own program runs: the mount is busy.
+        while !unmount("-u").is_ok_and(|it| it.success()) && began.elapsed() < Duration::from_secs(20) {
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        let _ = unmount("-uzq");
         let _ = self.driver.wait();
     }
 }
