@@ -173,6 +173,10 @@ mutants! {
     AmendShared,
     /// Versions of the current state are forgotten with those of some epochs.
     AmendCurrent,
+    /// The last part of a set stays, and the set is called forgotten.
+    SkipPart,
+    /// A snapshot of the journal leaves out the last part of a set.
+    LosePart,
     /// A job destroys a stub before the journal says durably that it is owed.
     KillBeforeOwed,
     /// A plain death makes a sensitive one plain that is still owed at the same bytes.
@@ -242,7 +246,11 @@ impl Mutant {
     pub const WATCHED: [Self; 3] = Self::group(Self::PassBeforeSpace);
 
     /// The mutants that show where versions are kept only.
-    pub const OF_VERSIONS: [Self; 27] = Self::group(Self::StubOverStub);
+    pub const OF_VERSIONS: [Self; 28] = Self::group(Self::StubOverStub);
+
+    /// The mutant that shows only if a set is under way when the journal's half is full, and again at a start: a test of the journal
+    /// (`owed/journal/tests.rs`) catches it.
+    pub const OF_SNAPSHOTS: [Self; 1] = Self::group(Self::LosePart);
 
     /// The mutant that shows only if a job comes between a death and the next frame, and the power is cut before that frame: once in more
     /// histories than can be played. A test of the store (`store/versions/tests.rs`) catches it.
@@ -278,6 +286,7 @@ const _: () = {
         (Mutant::ALL[0], Mutant::ALL.len()),
         (Mutant::WATCHED[0], Mutant::WATCHED.len()),
         (Mutant::OF_VERSIONS[0], Mutant::OF_VERSIONS.len()),
+        (Mutant::OF_SNAPSHOTS[0], Mutant::OF_SNAPSHOTS.len()),
         (Mutant::OF_JOBS[0], Mutant::OF_JOBS.len()),
         (Mutant::OF_CLASSES[0], Mutant::OF_CLASSES.len()),
         (Mutant::OF_DAMAGE[0], Mutant::OF_DAMAGE.len()),

@@ -1,9 +1,11 @@
 //! The requests of front ends to a disk, and the replies.
 
 use crate::base::buf::Buf;
+use crate::base::parts::Parts;
 use crate::base::units::{Addr, Block, Epoch, EpochRange, Extent, Pos, Scope, Session, Slot};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use std::sync::Arc;
 
 /// The number of a request, chosen by the caller, unique among the requests under way.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -188,6 +190,11 @@ pub enum Op {
     /// [refused](Refusal::Current) if the current state shows some of that. Or forget what these epochs show of some blocks, and nothing
     /// else; refused also if [another epoch](Refusal::Shared) shows some of it. The reply comes when the intent is durable.
     Forget(Scope),
+    /// Forget what some epochs show of some blocks, and others of others, as one: all of it or, if the request is refused, nothing. The
+    /// parts are whole blocks, with epochs that have closed, [in order](Parts::are_sorted), 1 to
+    /// [`PARTS_MAX`](crate::base::parts::PARTS_MAX); each is refused as a [`Op::Forget`] of it is, and the request
+    /// [also](Refusal::NoSpace) where the journal has no room for them.
+    ForgetSet(Arc<Parts>),
 }
 
 /// A count of what dies with some epochs, as far as it has come.
@@ -228,14 +235,20 @@ impl Op {
     /// Whether the operation has no bytes.
     #[must_use]
     pub fn is_of_whole_disk(&self) -> bool {
-        matches!(self, Self::Flush | Self::CloseEpoch { .. } | Self::Forget(_) | Self::Ask(_))
+        matches!(self, Self::Flush | Self::CloseEpoch { .. } | Self::Ask(_)) || self.is_forget()
     }
 
     /// Whether the operation is about epochs, which some stores keep.
     #[must_use]
     pub fn is_about_epochs(&self) -> bool {
         let past = matches!(self, Self::ReadPast(_) | Self::Compare(_) | Self::Ask(_));
-        past || matches!(self, Self::CloseEpoch { .. } | Self::Forget(_))
+        past || matches!(self, Self::CloseEpoch { .. }) || self.is_forget()
+    }
+
+    /// Whether the operation forgets something in epochs.
+    #[must_use]
+    pub fn is_forget(&self) -> bool {
+        matches!(self, Self::Forget(_) | Self::ForgetSet(_))
     }
 
     /// Whether the operation is the guest's: the disk is not idle then.

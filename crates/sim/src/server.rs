@@ -148,6 +148,8 @@ figures! {
     chains,
     /// Forgets of what some epochs show of blocks.
     amended,
+    /// The same, in several parts as one.
+    sets,
     /// Times that a place would not be erased.
     remained,
     /// Fresh keys of all others that a purge has written to the root.

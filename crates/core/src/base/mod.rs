@@ -4,6 +4,7 @@
 //! | question | file |
 //! | --- | --- |
 //! | an address, a position, an epoch, a slot | `units` |
+//! | parts that are forgotten as one | `parts` |
 //! | a table by a number that the program gave | `numbers` |
 //! | which bytes of a disk: as ranges, as a set of blocks | `extents`, `blocks` |
 //! | bytes that are shared; numbers in the bytes of a format | `buf`, `fields` |
@@ -20,6 +21,7 @@ pub mod memory;
 pub mod mend;
 pub mod named;
 pub mod numbers;
+pub mod parts;
 pub(crate) mod steps;
 pub mod units;
 pub mod zeros;

@@ -77,38 +77,151 @@ impl EpochRange {
     }
 }
 
-/// The scope of a forget: epochs as a whole; some blocks in these epochs and all before; or in these epochs only.
+/// The scope of a forget.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
-pub struct Scope {
+#[serde(into = "ScopeFields", try_from = "ScopeFields")]
+#[schemars(with = "ScopeFields")]
+pub enum Scope {
+    /// Epochs as a whole: all that only these show.
+    Epochs(EpochRange),
+    /// Some blocks, in all epochs up to the last of these.
+    Chain {
+        /// The epochs.
+        epochs: EpochRange,
+        /// The blocks: whole ones of [`BLOCK_BYTES`], the last one too.
+        blocks: Extent<Addr>,
+    },
+    /// The versions of some blocks that some epochs show.
+    Shown(Part),
+    /// Parts that lie anywhere, as one.
+    Set(Set),
+}
+
+/// The versions of some blocks that some epochs show.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Part {
+    /// The epochs.
+    pub epochs: EpochRange,
+    /// The blocks: whole ones of [`BLOCK_BYTES`], the last one too.
+    pub blocks: Extent<Addr>,
+}
+
+/// The name of some [`Part`]s that are forgotten as one.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Set {
+    /// The number.
+    pub id: SetId,
+    /// From the first to the last epoch of any part.
+    pub epochs: EpochRange,
+}
+
+/// The number of a set, which the one who asks chooses: the beginning of a digest of the parts. In JSON it has 16 hexadecimal digits.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(into = "String", try_from = "String")]
+#[schemars(with = "String")]
+pub struct SetId(pub [u8; 8]);
+
+impl fmt::Display for SetId {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(out, "{:016x}", u64::from_be_bytes(self.0))
+    }
+}
+
+impl From<SetId> for String {
+    fn from(id: SetId) -> Self {
+        id.to_string()
+    }
+}
+
+impl TryFrom<String> for SetId {
+    type Error = &'static str;
+
+    fn try_from(text: String) -> Result<Self, Self::Error> {
+        let is_hex = text.len() == 16 && text.bytes().all(|byte| byte.is_ascii_hexdigit());
+        let number = u64::from_str_radix(&text, 16).ok().filter(|_| is_hex);
+        number.map(|number| Self(number.to_be_bytes())).ok_or("a set has 16 hexadecimal digits")
+    }
+}
+
+/// A [`Scope`] in JSON.
+#[derive(Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "Scope")]
+struct ScopeFields {
     /// The epochs.
     #[serde(flatten)]
-    pub epochs: EpochRange,
-    /// The blocks, whose content in all epochs up to the last of these is forgotten: whole ones of [`BLOCK_BYTES`], the last
-    /// one too. None for all that only these epochs show.
+    epochs: EpochRange,
+    /// The blocks, whose content in all epochs up to the last of these is forgotten: whole ones of 4096 bytes, the last
+    /// one too. Absent for all that only these epochs show, and for a set.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub blocks: Option<Extent<Addr>>,
+    blocks: Option<Extent<Addr>>,
     /// Of the blocks, only the versions that these epochs show are forgotten. Absent if all up to the last epoch are.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub only: bool,
+    only: bool,
+    /// The number of the set of blocks, each with epochs among these, that is forgotten as one: 16 hexadecimal digits.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    set: Option<SetId>,
+}
+
+impl From<Scope> for ScopeFields {
+    fn from(scope: Scope) -> Self {
+        let only = matches!(scope, Scope::Shown(_));
+        let set = if let Scope::Set(set) = scope { Some(set.id) } else { None };
+        Self { epochs: scope.epochs(), blocks: scope.blocks(), only, set }
+    }
+}
+
+impl TryFrom<ScopeFields> for Scope {
+    type Error = &'static str;
+
+    fn try_from(ScopeFields { epochs, blocks, only, set }: ScopeFields) -> Result<Self, Self::Error> {
+        match (blocks, only, set) {
+            (None, false, None) => Ok(Self::Epochs(epochs)),
+            (Some(blocks), false, None) => Ok(Self::chain(epochs, blocks)),
+            (Some(blocks), true, None) => Ok(Self::shown(epochs, blocks)),
+            (None, false, Some(id)) => Ok(Self::Set(Set { id, epochs })),
+            (None, true, _) => Err("a scope with `only` has blocks"),
+            (Some(_), _, Some(_)) => Err("a scope with a set has no blocks"),
+        }
+    }
 }
 
 impl Scope {
     /// Some blocks, in all epochs up to the last of these.
     #[must_use]
     pub fn chain(epochs: EpochRange, blocks: Extent<Addr>) -> Self {
-        Self { epochs, blocks: Some(blocks), only: false }
+        Self::Chain { epochs, blocks }
     }
 
     /// The versions of some blocks that these epochs show.
     #[must_use]
     pub fn shown(epochs: EpochRange, blocks: Extent<Addr>) -> Self {
-        Self { epochs, blocks: Some(blocks), only: true }
+        Self::Shown(Part { epochs, blocks })
+    }
+
+    /// The epochs; of a set from the first to the last of any part.
+    #[must_use]
+    pub fn epochs(self) -> EpochRange {
+        match self {
+            Self::Epochs(epochs)
+            | Self::Chain { epochs, .. }
+            | Self::Shown(Part { epochs, .. })
+            | Self::Set(Set { epochs, .. }) => epochs,
+        }
+    }
+
+    /// The blocks, if they are one extent.
+    #[must_use]
+    pub fn blocks(self) -> Option<Extent<Addr>> {
+        match self {
+            Self::Chain { blocks, .. } | Self::Shown(Part { blocks, .. }) => Some(blocks),
+            Self::Epochs(_) | Self::Set(_) => None,
+        }
     }
 }
 
 impl From<EpochRange> for Scope {
     fn from(epochs: EpochRange) -> Self {
-        Self { epochs, blocks: None, only: false }
+        Self::Epochs(epochs)
     }
 }
 

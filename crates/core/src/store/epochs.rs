@@ -1,6 +1,7 @@
 //! What a store can do that keeps the epochs of its disk.
 
 use crate::base::blocks::BlockSet;
+use crate::base::parts::Forget;
 use crate::base::units::{Addr, Epoch, Extent, Scope};
 use crate::media::place::Place;
 use crate::media::places::Places;
@@ -46,9 +47,9 @@ pub trait Epochs {
     /// That part.
     fn answer(&self, question: &Question) -> Result<Reply, Place>;
 
-    /// Begins to forget epochs that are kept, or blocks in all epochs up to one, or in some: they are not shown any more. The ends of
-    /// the epochs are durable, and so is what the epoch after them shows instead of the blocks' content.
-    fn forget(&mut self, scope: Scope);
+    /// Begins to forget epochs that are kept, or blocks in all epochs up to one, or in some, or a set of such parts: they are not shown any
+    /// more. The ends of the epochs are durable, and so is what the epoch after them shows instead of the blocks' content.
+    fn forget(&mut self, forget: Forget);
 
     /// Takes the next step of what was begun to be forgotten.
     fn forget_step(&mut self) -> ForgetStep;
@@ -60,7 +61,8 @@ pub trait Epochs {
     fn locate(&self, extent: Extent<Addr>, epoch: Epoch) -> Result<Places, Gone>;
 
     /// The first block of `extent` whose content dies with `scope`, and is shown by the open epoch, or by one that is not among those of
-    /// the scope; after a look at `looks_max` blocks or fewer. Or the part of the store's metadata that has to be read first.
+    /// the scope, which [is of single extents](Forget::nth); after a look at `looks_max` blocks or fewer. Or the part of the store's metadata
+    /// that has to be read first.
     ///
     /// # Errors
     /// That part.

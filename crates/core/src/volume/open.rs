@@ -297,7 +297,7 @@ impl Volume {
             capabilities,
             config: opening.config,
         };
-        forgets.into_iter().for_each(|scope| disk.resume_forget(scope));
+        forgets.into_iter().for_each(|forget| disk.resume_forget(forget));
         Self {
             disk,
             requests: Requests { closes: Closes::new(has_changed), ..Requests::default() },

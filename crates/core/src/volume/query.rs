@@ -1,6 +1,7 @@
 //! Questions that a volume answers at any time.
 
 use crate::base::blocks::BlockSet;
+use crate::base::parts::Forget;
 use crate::base::units::{Addr, Extent, Millis, Pos, Scope};
 use crate::owed::journal::FrameId;
 use crate::owed::ledger::{Counters, Due, Obligation, is_zero};
@@ -131,7 +132,7 @@ impl Erasing {
             remains_bytes: disk.remaining_bytes(),
             entries: ledger.len() + owed.len(),
             entries_max: disk.commits.journal.shape().entries_max(),
-            forgets: disk.state.forgets.clone(),
+            forgets: disk.state.forgets.iter().map(Forget::scope).collect(),
             destroying: self.task.is_some(),
             pauses: disk.pause().or(disk.shortage()).map(str::to_string),
         }
@@ -212,7 +213,7 @@ impl Volume {
     /// Whether `scope` is still to be forgotten: for ever, if the disk is latched.
     #[must_use]
     pub fn is_forgetting(&self, scope: &Scope) -> bool {
-        self.disk.latched.is_some() || self.disk.state.forgets.contains(scope)
+        self.disk.latched.is_some() || self.disk.state.forgets.iter().any(|it| it.scope() == *scope)
     }
 
     /// The liveness of `extent`, from its start on: at most `runs_max` runs, each with its length in bytes

@@ -2,6 +2,7 @@
 
 use crate::engine::Engine;
 use crate::engine::export;
+use quietus_core::base::parts::Parts;
 use quietus_core::base::units::{Addr, BLOCK_BYTES, Block, Epoch, EpochRange, Extent, Pos, Scope};
 use quietus_core::request::{
     Changes, Judged, KeptEpoch, Listed as Versions, Lives, Op, Outcome, Question, Refusal, Reply, Request,
@@ -9,6 +10,7 @@ use quietus_core::request::{
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use std::sync::Arc;
 
 /// An epoch in a list.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
@@ -123,6 +125,11 @@ pub fn changes(engine: &Engine, lives: Lives) -> Result<Changes, Refusal> {
 /// Forgets epochs, or some of their blocks: returns when the intent is durable.
 pub fn forget(engine: &Engine, scope: impl Into<Scope>) -> Result<(), Refusal> {
     ask(engine, Op::Forget(scope.into())).map(drop)
+}
+
+/// Forgets parts as one: returns when the intent is durable.
+pub fn forget_set(engine: &Engine, parts: Arc<Parts>) -> Result<(), Refusal> {
+    ask(engine, Op::ForgetSet(parts)).map(drop)
 }
 
 fn ask(engine: &Engine, op: Op) -> Outcome {

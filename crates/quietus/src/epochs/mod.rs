@@ -18,8 +18,8 @@ mod keeper;
 mod timer;
 
 pub use asking::{
-    Listed, changes, close, first_gap, forget, judge, keep_now, list, page_fault, showing_dead, unique,
-    versions, weigh,
+    Listed, changes, close, first_gap, forget, forget_set, judge, keep_now, list, page_fault, showing_dead,
+    unique, versions, weigh,
 };
 pub use at::{At, FindError, last, range};
 pub use comparing::{States, differences};

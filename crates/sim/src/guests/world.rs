@@ -6,6 +6,7 @@ mod forensic;
 mod forgotten;
 mod lost;
 mod replies;
+mod sets;
 
 use crate::guests::model::{Model, Reading, Value};
 use crate::machine::content::{Tag, fill};
@@ -311,7 +312,8 @@ impl Ask {
             | Self::ListEpochs { .. }
             | Self::Forget { .. }
             | Self::ForgetBlocks
-            | Self::ForgetShown { .. } => None,
+            | Self::ForgetShown { .. }
+            | Self::ForgetSet { .. } => None,
         }
     }
 
@@ -336,6 +338,7 @@ impl Ask {
             Self::Forget { .. } => Op::Forget(epochs.into()),
             Self::ForgetBlocks => Op::Forget(Scope::chain(epochs, whole_blocks(extent))),
             Self::ForgetShown { .. } => Op::Forget(Scope::shown(epochs, whole_blocks(extent))),
+            Self::ForgetSet { .. } => Op::ForgetSet(sets::parts_of(whole_blocks(extent), epochs).into()),
         }
     }
 }

@@ -213,6 +213,11 @@ pub enum Ask {
         back: u8,
         count: u8,
     },
+    /// The same, in several parts that are forgotten as one.
+    ForgetSet {
+        back: u8,
+        count: u8,
+    },
 }
 
 impl Ask {
@@ -226,12 +231,18 @@ impl Ask {
                 | Self::Forget { .. }
                 | Self::ForgetBlocks
                 | Self::ForgetShown { .. }
+                | Self::ForgetSet { .. }
         )
     }
 
     /// Whether the request forgets some blocks.
     pub fn forgets_blocks(self) -> bool {
-        matches!(self, Self::ForgetBlocks | Self::ForgetShown { .. })
+        self == Self::ForgetBlocks || self.forgets_shown()
+    }
+
+    /// Whether the request forgets what single epochs show of some blocks.
+    pub fn forgets_shown(self) -> bool {
+        matches!(self, Self::ForgetShown { .. } | Self::ForgetSet { .. })
     }
 
     /// Whether the request reads, and nothing else.

@@ -31,8 +31,8 @@ fn every_promise_is_kept_by_every_store_to_every_guest() {
         let no_space = if fills { no_space } else { shredded };
         let remains = matches!(pair.store, Store::Stubborn | Store::Spent);
         let remained = if remains { tally.figures.remained } else { done };
-        let Figures { closed, past, forgotten, chains, amended, .. } = tally.figures;
-        let epochs = if keeps { [closed, past, forgotten, chains, amended] } else { [done; 5] };
+        let Figures { closed, past, forgotten, chains, amended, sets, .. } = tally.figures;
+        let epochs = if keeps { [closed, past, forgotten, chains, amended, sets] } else { [done; 6] };
         let seen = [done, refused, no_space, shredded, rewritten, crashes, cut_in_recovery, own, remained];
         // Few of these histories fill their host.
         let is_rare = matches!(pair.guest, Guest::Cached(_));

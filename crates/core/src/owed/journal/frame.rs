@@ -2,6 +2,8 @@
 
 use crate::base::fields::Fields;
 use crate::base::mend::one_byte;
+use crate::base::parts::Parts;
+use crate::base::units::Scope;
 use crate::owed::journal::record;
 use crate::owed::journal::record::{Record, RecordError};
 use crate::owed::journal::{Change, HALVES_AT, SECTOR_BYTES, Shape, VERSION};
@@ -255,7 +257,28 @@ impl RawFrame {
                 Record::Counters(_) | Record::Log(_) => return Err(RecordError::Head),
             }
         }
+        check_parts(&changes)?;
         let Self { kind, generation, seq, .. } = *self;
         Ok(Frame { kind, generation, seq, counters, log, changes })
     }
+}
+
+/// Checks that each set comes directly behind its parts.
+fn check_parts(changes: &[Change]) -> Result<(), RecordError> {
+    let mut parts = Vec::new();
+    for change in changes {
+        let is_right = match change {
+            Change::Part(part) => {
+                parts.push(*part);
+                continue;
+            }
+            Change::Forget(Scope::Set(set)) => {
+                let parts = Parts::new(set.id, std::mem::take(&mut parts));
+                parts.are_sorted() && parts.set() == Some(*set)
+            }
+            _ => parts.is_empty(),
+        };
+        is_right.then_some(()).ok_or(RecordError::Parts)?;
+    }
+    parts.is_empty().then_some(()).ok_or(RecordError::Parts)
 }

@@ -19,7 +19,8 @@ mod scan;
 #[cfg(test)]
 mod tests;
 
-use crate::base::units::{Addr, BLOCK_BYTES, Extent, Millis, Pos, Scope};
+use crate::base::parts::{Forget, Parts};
+use crate::base::units::{Addr, BLOCK_BYTES, Extent, Millis, Part, Pos, Scope};
 use crate::media::place::Place;
 use crate::mutant::{self, Mutant};
 use crate::owed::KeysPosition;
@@ -32,6 +33,7 @@ pub use record::RecordError;
 pub use scan::{JournalError, Recovered, mend, scan};
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
+use std::sync::Arc;
 
 /// Bytes in the unit that a medium writes whole or not at all.
 pub const SECTOR_BYTES: u64 = 512;
@@ -134,7 +136,9 @@ pub enum Change {
     Receipt(Receipt),
     /// The audit log has this many more receipts, the oldest first.
     Recorded(u64),
-    /// This is to be forgotten.
+    /// A part of a set that is to be forgotten. The set comes directly behind its parts, in the same commit.
+    Part(Part),
+    /// This is to be forgotten: a set with the parts that come directly before.
     Forget(Scope),
     /// The keys of the disk have come so far.
     Keys(KeysPosition),
@@ -164,8 +168,10 @@ pub struct State {
     pub ledger: Ledger,
     /// The dead content that is owed by place.
     pub owed: Owed,
-    /// Scopes to be forgotten, in the order in which that was asked for.
-    pub forgets: Vec<Scope>,
+    /// What is to be forgotten, in the order in which that was asked for.
+    pub forgets: Vec<Forget>,
+    /// Parts whose set comes next.
+    parts: Vec<Part>,
     /// The staging slots.
     pub slots: Slots,
     /// How far the keys have come, of a disk whose content dies with its keys.
@@ -210,14 +216,31 @@ impl State {
             Change::ClearPlace(place) => self.owed.remove(place),
             Change::Receipt(receipt) => self.give(receipt),
             Change::Recorded(count) => self.receipts.recorded(count),
-            Change::Forget(scope) => self.forgets.push(scope),
+            Change::Part(part) => self.parts.push(part),
+            Change::Forget(scope) => self.forget(scope),
             Change::Keys(position) => self.keys = self.keys.max(Some(position)),
             Change::Forgotten(scope, blocks, passes) => self.forgotten(scope, blocks, passes),
         }
     }
 
+    fn forget(&mut self, scope: Scope) {
+        let parts = std::mem::take(&mut self.parts);
+        let Scope::Set(set) = scope else {
+            assert!(parts.is_empty(), "parts are of a set");
+            return self.forgets.push(scope.into());
+        };
+        let forget = Forget::set(Arc::new(Parts::new(set.id, parts))).filter(|it| it.scope() == scope);
+        self.forgets.push(forget.expect("a set comes behind its parts, whose epochs it has"));
+    }
+
+    /// How many parts the sets have that are to be forgotten: each takes the room of an entry.
+    #[must_use]
+    pub fn parts(&self) -> usize {
+        self.forgets.iter().map(|it| it.parts().len()).sum()
+    }
+
     fn forgotten(&mut self, scope: Scope, blocks: u64, passes: u16) {
-        let same = |it: &Scope| *it == scope;
+        let same = |it: &Forget| it.scope() == scope;
         if let Some(first) = self.forgets.iter().position(same) {
             self.forgets.remove(first);
         }
@@ -254,7 +277,10 @@ impl State {
             self.slots.staged.iter().map(|(slot, (extent, crc))| Change::Stage(*slot, *extent, *crc));
         let owed = self.owed.iter();
         let owed = owed.map(|(place, it)| Change::Owe(place, it.address(place.extent).start, it.cause));
-        let forgets = self.forgets.iter().copied().map(Change::Forget);
+        let lost = |forget: &Forget| without_last(forget).filter(|_| mutant::is(Mutant::LosePart));
+        let forgets: Vec<Forget> =
+            self.forgets.iter().map(|forget| lost(forget).unwrap_or_else(|| forget.clone())).collect();
+        let forgets = forgets.iter().flat_map(changes_of);
         let keys = self.keys.map(Change::Keys);
         let receipts = self.receipts.iter().copied().map(Change::Receipt);
         let receipts = receipts.filter(|_| !mutant::is(Mutant::ForgetReceipts));
@@ -265,7 +291,7 @@ impl State {
             changes.push(Change::Stage(Slot(0), Extent::default(), Crc(0)));
             changes.push(Change::Release);
         }
-        let entries = self.ledger.len() + self.owed.len() + self.receipts.len();
+        let entries = self.ledger.len() + self.owed.len() + self.receipts.len() + self.parts();
         let others = self.slots.staged.len() + self.forgets.len() + 3;
         assert!(
             changes.len() <= entries + others,
@@ -273,6 +299,18 @@ impl State {
         );
         changes
     }
+}
+
+/// The changes that a forget begins with, all in one commit.
+pub(crate) fn changes_of(forget: &Forget) -> impl Iterator<Item = Change> {
+    let parts = forget.parts().iter().copied().map(Change::Part);
+    parts.chain([Change::Forget(forget.scope())])
+}
+
+/// The set without its last part, if it has two.
+fn without_last(forget: &Forget) -> Option<Forget> {
+    let (Scope::Set(set), [parts @ .., _]) = (forget.scope(), forget.parts()) else { return None };
+    Forget::set(Arc::new(Parts::new(set.id, parts.to_vec())))
 }
 
 /// The receipt of a forget, with which so many blocks of content died.

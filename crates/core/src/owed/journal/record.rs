@@ -4,7 +4,7 @@
 //! its content must not be ignored.
 
 use crate::base::fields::Fields;
-use crate::base::units::{Addr, Address, BLOCK_BYTES, Epoch, EpochRange, Extent, Scope};
+use crate::base::units::{Addr, Address, BLOCK_BYTES, Epoch, EpochRange, Extent, Part, Scope, Set, SetId};
 use crate::media::MediumId;
 use crate::media::place::Place;
 use crate::owed::KeysPosition;
@@ -43,6 +43,10 @@ const KEYS: u16 = 17;
 const FORGET_SHOWN: u16 = 18;
 const FORGOTTEN_SHOWN: u16 = 19;
 const SHOWN_RECEIPT: u16 = 20;
+const PART: u16 = 21;
+const FORGET_SET: u16 = 22;
+const FORGOTTEN_SET: u16 = 23;
+const SET_RECEIPT: u16 = 24;
 
 /// Bytes of the number of an epoch or a block.
 const NUMBER_BYTES: usize = 5;
@@ -94,6 +98,9 @@ pub enum RecordError {
     /// The first records of a frame, and no others, are of the counters and of the audit log.
     #[error("a frame that does not begin with one record `counters` and one record `log`")]
     Head,
+    /// The parts of a set come directly before it, in order, and their epochs are those of the set.
+    #[error("a record `forget-set` without its parts in order before it, or a record `part` without its set")]
+    Parts,
     /// A record that exceeds its frame.
     #[error("a record that continues behind the end of its frame")]
     Cut,
@@ -170,21 +177,18 @@ fn put_change(bytes: &mut Vec<u8>, change: Change) -> u16 {
         }
         Change::Receipt(Receipt { forgot: Some(scope), extent, passes, .. }) => {
             assert!(extent.len.is_multiple_of(BLOCK_BYTES), "what a forget destroys is whole blocks");
-            put_forgotten(bytes, scope, extent.len / BLOCK_BYTES, passes);
-            if scope.only { SHOWN_RECEIPT } else { FORGET_RECEIPT }
+            let blocks = extent.len / BLOCK_BYTES;
+            put_forgotten(bytes, scope, (blocks, passes), [FORGET_RECEIPT, SHOWN_RECEIPT, SET_RECEIPT])
         }
-        Change::Forget(scope) => {
-            put_scope(bytes, scope);
-            if scope.only { FORGET_SHOWN } else { FORGET }
-        }
+        Change::Part(part) => put_scope(bytes, Scope::Shown(part), [PART; 3]),
+        Change::Forget(scope) => put_scope(bytes, scope, [FORGET, FORGET_SHOWN, FORGET_SET]),
         Change::Keys(KeysPosition { purge, log }) => {
             bytes.extend(purge.to_le_bytes());
             bytes.extend(log.to_le_bytes());
             KEYS
         }
         Change::Forgotten(scope, blocks, passes) => {
-            put_forgotten(bytes, scope, blocks, passes);
-            if scope.only { FORGOTTEN_SHOWN } else { FORGOTTEN }
+            put_forgotten(bytes, scope, (blocks, passes), [FORGOTTEN, FORGOTTEN_SHOWN, FORGOTTEN_SET])
         }
         Change::Receipt(it) => {
             put_extent(bytes, it.extent);
@@ -199,18 +203,31 @@ fn put_change(bytes: &mut Vec<u8>, change: Change) -> u16 {
     }
 }
 
-fn put_scope(bytes: &mut Vec<u8>, Scope { epochs, blocks, .. }: Scope) {
-    assert!(epochs.from <= epochs.to, "the first epoch to forget is not after the last");
+/// Appends a scope; returns its tag, of those of epochs or a chain, of what some epochs show, and of a set.
+fn put_scope(bytes: &mut Vec<u8>, scope: Scope, [whole, shown, set_tag]: [u16; 3]) -> u16 {
+    let (EpochRange { from, to }, blocks) = (scope.epochs(), scope.blocks());
+    assert!(from <= to, "the first epoch to forget is not after the last");
     let is_whole = |it: Extent<Addr>| it.start.0.is_multiple_of(BLOCK_BYTES) && !it.is_empty();
     assert!(blocks.is_none_or(is_whole), "whole blocks are forgotten, at least one");
-    let (first, end) = blocks.map_or((0, 0), |it| (it.start.0 / BLOCK_BYTES, it.end().div_ceil(BLOCK_BYTES)));
-    [epochs.from.0, epochs.to.0, first, end].into_iter().for_each(|number| put_number(bytes, number));
+    let bounds = blocks.map_or((0, 0), |it| (it.start.0 / BLOCK_BYTES, it.end().div_ceil(BLOCK_BYTES)));
+    if let Scope::Set(set) = scope {
+        bytes.extend(set.id.0);
+    }
+    [from.0, to.0].into_iter().for_each(|number| put_number(bytes, number));
+    let tag = match scope {
+        Scope::Set(_) => return set_tag,
+        Scope::Epochs(_) | Scope::Chain { .. } => whole,
+        Scope::Shown(_) => shown,
+    };
+    [bounds.0, bounds.1].into_iter().for_each(|number| put_number(bytes, number));
+    tag
 }
 
-fn put_forgotten(bytes: &mut Vec<u8>, scope: Scope, blocks: u64, passes: u16) {
-    put_scope(bytes, scope);
+fn put_forgotten(bytes: &mut Vec<u8>, scope: Scope, (blocks, passes): (u64, u16), tags: [u16; 3]) -> u16 {
+    let tag = put_scope(bytes, scope, tags);
     put_number(bytes, blocks);
     bytes.extend(passes.to_le_bytes());
+    tag
 }
 
 /// Appends the number of an epoch or a block: the index of versions has no greater ones.
@@ -244,10 +261,9 @@ fn tagged<'a>(records: &mut Fields<'a>) -> Option<(u16, &'a [u8])> {
     Some((tag, records.bytes(len.into())?))
 }
 
-/// Takes the first of `records`.
-pub(super) fn take(records: &mut Fields<'_>) -> Result<Record, RecordError> {
-    let (tag, body) = tagged(records).ok_or(RecordError::Cut)?;
-    let name = match tag {
+/// The name of a record.
+fn name_of(tag: u16) -> Option<&'static str> {
+    Some(match tag {
         COUNTERS_TAG => "counters",
         OBLIGE => "oblige",
         CLEAR => "clear",
@@ -268,8 +284,18 @@ pub(super) fn take(records: &mut Fields<'_>) -> Result<Record, RecordError> {
         FORGET_SHOWN => "forget-shown",
         FORGOTTEN_SHOWN => "forgotten-shown",
         SHOWN_RECEIPT => "shown-receipt",
-        _ => return Err(RecordError::Tag { tag, len: body.len() }),
-    };
+        PART => "part",
+        FORGET_SET => "forget-set",
+        FORGOTTEN_SET => "forgotten-set",
+        SET_RECEIPT => "set-receipt",
+        _ => return None,
+    })
+}
+
+/// Takes the first of `records`.
+pub(super) fn take(records: &mut Fields<'_>) -> Result<Record, RecordError> {
+    let (tag, body) = tagged(records).ok_or(RecordError::Cut)?;
+    let name = name_of(tag).ok_or(RecordError::Tag { tag, len: body.len() })?;
     let mut fields = Body { name, len: body.len(), rest: Fields(body) };
     let record = match tag {
         COUNTERS_TAG => Record::Counters(fields.counters()?),
@@ -294,13 +320,14 @@ pub(super) fn take(records: &mut Fields<'_>) -> Result<Record, RecordError> {
             let cause = fields.cause()?;
             Record::Change(Change::Receipt(Receipt { act, cause, passes, extent, forgot: None }))
         }
-        FORGET | FORGET_SHOWN => Record::Change(Change::Forget(fields.scope(tag == FORGET_SHOWN)?)),
-        FORGOTTEN | FORGOTTEN_SHOWN => {
-            let scope = fields.scope(tag == FORGOTTEN_SHOWN)?;
+        PART => Record::Change(Change::Part(fields.part()?)),
+        FORGET | FORGET_SHOWN | FORGET_SET => Record::Change(Change::Forget(fields.scope(tag)?)),
+        FORGOTTEN | FORGOTTEN_SHOWN | FORGOTTEN_SET => {
+            let scope = fields.scope(tag)?;
             Record::Change(Change::Forgotten(scope, fields.number()?, fields.u16()?))
         }
-        FORGET_RECEIPT | SHOWN_RECEIPT => {
-            let scope = fields.scope(tag == SHOWN_RECEIPT)?;
+        FORGET_RECEIPT | SHOWN_RECEIPT | SET_RECEIPT => {
+            let scope = fields.scope(tag)?;
             let (blocks, passes) = (fields.number()?, fields.u16()?);
             Record::Change(Change::Receipt(forget_receipt(scope, blocks, passes)))
         }
@@ -360,17 +387,37 @@ impl Body<'_> {
         Extent::within(start, len, u64::MAX).ok_or_else(|| self.field("length", len))
     }
 
-    fn scope(&mut self, only: bool) -> Result<Scope, RecordError> {
-        let (from, to) = (Epoch(self.number()?), Epoch(self.number()?));
-        let (first, end) = (self.number()?, self.number()?);
-        if from > to {
-            return Err(self.field("to", to.0));
+    fn scope(&mut self, tag: u16) -> Result<Scope, RecordError> {
+        match tag {
+            FORGET_SET | FORGOTTEN_SET | SET_RECEIPT => {
+                let id = SetId(self.array()?);
+                Ok(Scope::Set(Set { id, epochs: self.epochs()? }))
+            }
+            FORGET_SHOWN | FORGOTTEN_SHOWN | SHOWN_RECEIPT => Ok(Scope::Shown(self.part()?)),
+            _ => {
+                let (epochs, blocks) = (self.epochs()?, self.blocks()?);
+                Ok(if blocks.is_empty() { epochs.into() } else { Scope::chain(epochs, blocks) })
+            }
         }
-        if end < first || only && end == first {
+    }
+
+    fn part(&mut self) -> Result<Part, RecordError> {
+        let (epochs, blocks) = (self.epochs()?, self.blocks()?);
+        let end = blocks.end() / BLOCK_BYTES;
+        if blocks.is_empty() { Err(self.field("end", end)) } else { Ok(Part { epochs, blocks }) }
+    }
+
+    fn epochs(&mut self) -> Result<EpochRange, RecordError> {
+        let (from, to) = (Epoch(self.number()?), Epoch(self.number()?));
+        if from > to { Err(self.field("to", to.0)) } else { Ok(EpochRange { from, to }) }
+    }
+
+    fn blocks(&mut self) -> Result<Extent<Addr>, RecordError> {
+        let (first, end) = (self.number()?, self.number()?);
+        if end < first {
             return Err(self.field("end", end));
         }
-        let blocks = (end > first).then(|| Extent::between(first * BLOCK_BYTES, end * BLOCK_BYTES));
-        Ok(Scope { epochs: EpochRange { from, to }, blocks, only })
+        Ok(Extent::between(first * BLOCK_BYTES, end * BLOCK_BYTES))
     }
 
     fn number(&mut self) -> Result<u64, RecordError> {

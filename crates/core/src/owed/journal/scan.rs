@@ -310,6 +310,7 @@ impl crate::owed::journal::Change {
             | Self::Release
             | Self::Clean
             | Self::Recorded(_)
+            | Self::Part(_)
             | Self::Forget(_)
             | Self::Keys(_)
             | Self::Forgotten(..) => true,

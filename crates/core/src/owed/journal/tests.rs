@@ -1,4 +1,4 @@
-use crate::base::units::{Epoch, EpochRange};
+use crate::base::units::{Epoch, EpochRange, Set, SetId};
 use crate::media::medium::Medium;
 use crate::media::memory::Memory;
 use crate::owed::journal::*;
@@ -106,7 +106,7 @@ fn forgets_of_epochs_and_of_blocks_and_their_receipts_come_back_across_rotations
     for n in 0..200 {
         let scope = scopes[n % 3];
         bench.commits(Change::Forget(scope));
-        assert_eq!(bench.scan().unwrap().state.forgets, [scope]);
+        assert_eq!(bench.scan().unwrap().state.forgets, [Forget::from(scope)]);
         bench.commits(Change::Forgotten(scope, (1 << 39) + n as u64, 3));
         let found = bench.scan().unwrap().state;
         assert_eq!((found.forgets, &found.receipts), (vec![], &bench.state.receipts), "after {n}");
@@ -117,6 +117,106 @@ fn forgets_of_epochs_and_of_blocks_and_their_receipts_come_back_across_rotations
         }
     }
     assert!(bench.journal.position().generation > 10, "the journal never rotated");
+}
+
+fn part(block: u64, blocks: u64, from: u64, to: u64) -> Part {
+    let epochs = EpochRange { from: Epoch(from), to: Epoch(to) };
+    Part { epochs, blocks: Extent::new(block * 4096, blocks * 4096) }
+}
+
+fn set(n: u8, parts: &[Part]) -> Forget {
+    Forget::set(Arc::new(Parts::new(SetId([n; 8]), parts.to_vec()))).expect("a set has a part")
+}
+
+impl Bench {
+    fn forget(&mut self, forget: &Forget) {
+        changes_of(forget).for_each(|change| self.change(change));
+        self.commit();
+    }
+}
+
+#[test]
+fn sets_come_back_with_their_parts_across_rotations() {
+    let mut bench = Bench::new();
+    let last = (1 << 40) - 2;
+    let one = set(1, &[part(0, 3, 5, 6), part(0, 3, 8, 9), part(1, 1, 1, 2), part(last, 1, 2, last)]);
+    let two = set(2, &[part(7, 1, 3, 3)]);
+    let whole = Forget::from(Scope::Epochs(EpochRange { from: Epoch(1), to: Epoch(1) }));
+    for n in 0..60 {
+        for forget in [&one, &whole, &two] {
+            bench.forget(forget);
+        }
+        // Each commit may be the snapshot of another half.
+        for _ in 0..3 {
+            bench.die(n % 3 * 65536);
+            assert_eq!(bench.scan().unwrap().state.forgets, [one.clone(), whole.clone(), two.clone()]);
+        }
+        for forget in [&two, &one, &whole] {
+            bench.commits(Change::Forgotten(forget.scope(), 1 << 39, 2));
+            let found = bench.scan().unwrap().state;
+            assert_eq!(found.receipts.iter().last().unwrap().forgot, Some(forget.scope()));
+            assert_eq!((found.parts(), found.receipts), (bench.state.parts(), bench.state.receipts.clone()));
+        }
+        assert_eq!(bench.state.parts(), 0);
+        bench.change(Change::Recorded(3));
+    }
+    assert!(bench.journal.position().generation > 10, "the journal never rotated");
+}
+
+#[test]
+fn a_snapshot_that_leaves_out_a_part_is_caught() {
+    let mut bench = Bench::new();
+    let two = set(2, &[part(7, 1, 3, 3), part(8, 1, 3, 3)]);
+    bench.forget(&two);
+    mutant::activate(Some(Mutant::LosePart));
+    let generation = bench.journal.position().generation;
+    while bench.journal.position().generation == generation {
+        bench.die(0);
+    }
+    mutant::activate(None);
+    assert_eq!(bench.scan().unwrap().state.forgets, [set(2, &[part(7, 1, 3, 3)])]);
+}
+
+#[test]
+fn a_torn_set_never_was_however_many_of_its_parts_were_written() {
+    let mut bench = Bench::new();
+    bench.die(0);
+    let before = bench.medium.bytes.borrow().clone();
+    let parts: Vec<Part> = (0..40).map(|n| part(n, 1, 1, 1 + n)).collect();
+    bench.forget(&set(3, &parts));
+    let after = bench.medium.bytes.borrow().clone();
+    assert_eq!(bench.scan().unwrap().state.forgets, [set(3, &parts)]);
+    let torn: Vec<usize> = (0..before.len()).filter(|at| before[*at] != after[*at]).collect();
+    assert!(torn.last().unwrap() - torn[0] > 2 * 512, "the frame has sectors");
+    for cut in &torn {
+        *bench.medium.bytes.borrow_mut() = [&after[..*cut], &before[*cut..]].concat();
+        let found = bench.scan().unwrap().state;
+        assert_eq!((found.forgets, found.parts.len()), (vec![], 0), "cut at {cut}");
+    }
+}
+
+#[test]
+fn a_set_without_its_parts_in_order_and_a_part_without_its_set_are_refused_by_name() {
+    let (one, two) = (part(0, 3, 5, 6), part(4, 1, 1, 2));
+    let set_of = |from, to| {
+        let epochs = EpochRange { from: Epoch(from), to: Epoch(to) };
+        Change::Forget(Scope::Set(Set { id: SetId([1; 8]), epochs }))
+    };
+    let cases = [
+        vec![set_of(5, 6)],
+        vec![Change::Part(one)],
+        vec![Change::Part(one), Change::Clean, set_of(5, 6)],
+        vec![Change::Part(one), Change::Part(two), set_of(5, 6)],
+        vec![Change::Part(two), Change::Part(one), set_of(1, 6)],
+        vec![Change::Part(one), Change::Forget(Scope::Shown(one))],
+    ];
+    for changes in cases {
+        let mut bench = Bench::new();
+        changes.iter().for_each(|change| _ = bench.journal.push(*change));
+        bench.commit();
+        let error = bench.scan().expect_err("a newer program wrote it");
+        assert_eq!(error, JournalError::Record(RecordError::Parts), "{changes:?}");
+    }
 }
 
 #[test]

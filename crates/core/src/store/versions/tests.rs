@@ -2,12 +2,13 @@
 
 mod damage;
 mod lives;
+mod sets;
 
 use super::stubs::HomePage;
 use super::*;
 use crate::base::cell::Cells;
 use crate::base::steps::taken;
-use crate::base::units::{EpochRange, Session};
+use crate::base::units::{EpochRange, Scope, Session};
 use crate::erase::policy::Policy;
 use crate::media::medium::{Capabilities, Medium, MediumError};
 use crate::media::place::Place;
@@ -197,7 +198,7 @@ fn epochs_that_show_what_has_died_since_are_named_until_they_are_forgotten() {
         index::lingering::Lingering::from_bytes(&store.catalog.lingering.to_bytes()).expect("whole bytes");
     assert_eq!((kept.first(Epoch(0)), kept.first(Epoch(5))), (Some(Epoch(4)), None));
     assert_eq!(dies(&mut store, 9, true), [1, 2, 3, 4]);
-    Epochs::forget(&mut store, EpochRange { from: Epoch(2), to: Epoch(3) }.into());
+    Epochs::forget(&mut store, Scope::Epochs(EpochRange { from: Epoch(2), to: Epoch(3) }).into());
     assert_eq!(showing_dead(&store), [1, 4]);
 }
 
@@ -436,7 +437,7 @@ fn left_while_kept(store: &mut Versions) -> Place {
 
 /// Begins to forget the first epoch, up to where the index has to be written.
 fn begin_forget(store: &mut Versions) {
-    Epochs::forget(store, EpochRange { from: Epoch(1), to: Epoch(1) }.into());
+    Epochs::forget(store, Scope::Epochs(EpochRange { from: Epoch(1), to: Epoch(1) }).into());
     while store.forget_step() == ForgetStep::More {}
 }
 

@@ -40,7 +40,8 @@ impl Disk {
             | Op::Compare(_)
             | Op::Ask(_)
             | Op::CloseEpoch { .. }
-            | Op::Forget(_) => None,
+            | Op::Forget(_)
+            | Op::ForgetSet(_) => None,
         }
     }
 
@@ -62,5 +63,11 @@ impl Disk {
     /// Whether the ledger has room for `entries`, and then for one more.
     pub(in crate::volume) fn has_room_for(&self, entries: usize) -> bool {
         self.entries() + entries + ENTRIES_RESERVED + 2 < self.commits.journal.shape().entries_max()
+    }
+
+    /// Whether the journal has room for `parts` of sets that are to be forgotten: in all, sets have a quarter of it at most.
+    pub(in crate::volume) fn has_room_for_parts(&self, parts: usize) -> bool {
+        let most = self.commits.journal.shape().entries_max() / 4;
+        self.state.parts() + parts <= most && self.has_room_for(parts)
     }
 }

@@ -117,9 +117,9 @@ impl Disk {
         self.entries() < self.commits.journal.shape().entries_max() / 2 * 3
     }
 
-    /// How many entries the ledger has, receipts included: they share its room.
+    /// How many entries the ledger has, receipts and the parts of sets included: they share its room.
     pub(in crate::volume) fn entries(&self) -> usize {
-        self.state.ledger.len() + self.state.owed.len() + self.state.receipts.len()
+        self.state.ledger.len() + self.state.owed.len() + self.state.receipts.len() + self.state.parts()
     }
 
     fn first_receipt(&self) -> u64 {

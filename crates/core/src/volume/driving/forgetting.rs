@@ -1,6 +1,6 @@
 //! The steps of what is to be forgotten, a few in each event.
 
-use crate::base::units::{BLOCK_BYTES, Extent};
+use crate::base::units::{BLOCK_BYTES, Extent, Scope};
 use crate::mutant::{self, Mutant};
 use crate::owed::journal::Change;
 use crate::request::Refusal;
@@ -16,6 +16,8 @@ use crate::volume::{Command, Volume};
 const STEPS_MAX: usize = 32;
 /// Most blocks of the current state that one event looks at.
 const LOOKS_MAX: usize = 4096;
+/// As how many blocks a part of a set counts, beside its own: its epochs are looked for first.
+const PART_LOOKS: usize = 8;
 const NOT_LAST: Refusal = Refusal::Invalid(
     "blocks are forgotten in all epochs up to the last, and another one is closing, or has closed since",
 );
@@ -24,29 +26,33 @@ impl Requests {
     /// Looks for what the current state shows of blocks that are to be forgotten. Such a forget is refused; all others
     /// go on.
     fn drive_checks(&mut self, others: &mut Others<'_>) {
-        for _ in 0..LOOKS_MAX {
-            let Some(check) = others.erasing.forgetting.checks.front().copied() else { return };
+        let mut looks = LOOKS_MAX;
+        while looks > 0 {
+            let Some(check) = others.erasing.forgetting.checks.front() else { return };
             // Deaths after the next close could not be told from those before.
             if check.open != others.disk.open_epoch() {
                 self.refuse_check(others, NOT_LAST);
                 continue;
             }
             let known = others.disk.store.epochs().expect("a store without epochs refuses this");
-            let (first, to) = (check.scope.epochs.from, check.scope.epochs.to);
-            let end = match known.find_shared(check.left, check.scope, LOOKS_MAX) {
+            let (scope, left) = (check.scope(), check.left);
+            let (first, to) = (scope.epochs().from, scope.epochs().to);
+            let end = match known.find_shared(left, scope, looks) {
                 Err(place) => return others.disk.fetch_for(Obstacle::Page(place), others.out),
                 Ok(Shared::Later) => {
                     self.refuse_check(others, NOT_LAST);
                     continue;
                 }
-                Ok(Shared::Nowhere) => check.left.end(),
+                Ok(Shared::Nowhere) => left.end(),
                 Ok(Shared::NotBefore(at)) => {
                     others.erasing.forgetting.has_more = true;
                     at
                 }
                 Ok(Shared::At(block)) => match others.disk.dead_up_to(block) {
                     Some(end) => end,
-                    None if mutant::is(Mutant::AmendCurrent) && check.scope.only => block.end(),
+                    None if mutant::is(Mutant::AmendCurrent) && matches!(scope, Scope::Shown(_)) => {
+                        block.end()
+                    }
                     None => {
                         self.refuse_check(others, Refusal::Current(to, block));
                         continue;
@@ -58,6 +64,8 @@ impl Requests {
                     continue;
                 }
             };
+            let looked = usize::try_from((end - left.start.0) / BLOCK_BYTES).unwrap_or(usize::MAX);
+            looks = looks.saturating_sub(looked).saturating_sub(PART_LOOKS);
             others.erasing.looked_up_to(others.disk, end, others.out);
             if others.erasing.forgetting.has_more {
                 return;
@@ -100,7 +108,13 @@ impl Erasing {
         let Some(check) = self.forgetting.checks.front_mut() else { return };
         assert!(check.left.start.0 <= end, "a look goes on where the last one ended");
         check.left = Extent::between(end.min(check.left.end()), check.left.end());
-        if check.left.is_empty() {
+        if !check.left.is_empty() {
+            return;
+        }
+        check.at += 1;
+        if let Some(next) = check.forget.nth(check.at).and_then(Scope::blocks) {
+            check.left = next;
+        } else {
             let id = check.id;
             self.forgetting.checks.pop_front();
             disk.want_checkpoint(Waiter::Request(id), out);

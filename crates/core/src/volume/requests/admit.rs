@@ -1,6 +1,7 @@
 //! Requests: when they may begin.
 
 use crate::base::extents::ExtentMap;
+use crate::base::parts::Forget;
 use crate::base::units::{Addr, Extent};
 use crate::mutant::{self, Mutant};
 use crate::owed::ledger::Due;
@@ -60,7 +61,11 @@ impl Requests {
             return self.close_epoch(others.disk, id, (when.max(1), anew), others.out);
         }
         if let Op::Forget(scope) = request.op {
-            return self.begin_forget(others, id, scope);
+            return self.begin_forget(others, id, scope.into());
+        }
+        if let Op::ForgetSet(parts) = request.op {
+            let forget = Forget::set(parts).expect("a set without a part is refused");
+            return self.begin_forget(others, id, forget);
         }
         if request.extent.is_empty() && !request.op.is_of_whole_disk() {
             id.reply(Ok(Reply::default()), others.out);
@@ -182,6 +187,7 @@ impl Requests {
                 "a disk that keeps versions writes new content elsewhere, with nothing below: purge what is to be destroyed",
             )),
             Op::Forget(scope) => erasing.refuse_forget(disk, *scope),
+            Op::ForgetSet(parts) => erasing.refuse_parts(disk, parts),
             op if op.is_about_epochs() && disk.store.epochs().is_none() => {
                 Some(Refusal::NotSupported("the disk keeps no epochs: that takes a store of versions"))
             }

@@ -103,7 +103,7 @@ impl Requests {
         let running = self.running.get_mut(id);
         match std::mem::replace(&mut running.stage, Stage::Io) {
             Stage::Closed(last) => self.finish(others, id, Ok(Reply::Closed(last))),
-            Stage::Forget(scope) => self.intend_forget(others, id, scope),
+            Stage::Forget(forget) => self.intend_forget(others, id, forget),
             // Deaths wait for a later commit themselves.
             Stage::Checkpoint(Some(deaths)) => self.die(others, id, deaths),
             Stage::Checkpoint(None) if !self.awaits_completion(others.disk, id) => {

@@ -3,7 +3,8 @@
 use crate::base::buf::Buf;
 use crate::base::extents::{ExtentMap, Value};
 use crate::base::numbers::Numbered;
-use crate::base::units::{Addr, Epoch, Extent, Scope};
+use crate::base::parts::Forget;
+use crate::base::units::{Addr, Epoch, Extent};
 use crate::media::places::Places;
 use crate::owed::ledger::{Cause, Due};
 use crate::request::{Op, Request};
@@ -54,7 +55,7 @@ pub(in crate::volume) enum Stage {
     Close,
     /// A checkpoint is awaited with the ends of these epochs, which are then to be forgotten, or with what the current
     /// state shows instead of the blocks to forget.
-    Forget(Scope),
+    Forget(Forget),
     /// A checkpoint is awaited with the end of this epoch.
     Closed(Epoch),
 }

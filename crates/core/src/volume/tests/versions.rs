@@ -5,6 +5,7 @@ mod closing;
 mod dying;
 mod kept_out;
 mod past;
+mod sets;
 
 use super::layers::Puppet;
 use super::leaving::BLOCK;

@@ -362,6 +362,7 @@ pub(in crate::volume) fn content(op: &Op) -> Option<Content<'_>> {
         | Op::Flush
         | Op::CloseEpoch { .. }
         | Op::Forget(_)
+        | Op::ForgetSet(_)
         | Op::ConservativeOverwrite => None,
     }
 }

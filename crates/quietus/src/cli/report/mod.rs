@@ -25,7 +25,7 @@ use crate::host::guarantees::{self, DiskGuarantees, Level};
 use crate::host::paths::Subject;
 use crate::offline::{Committed, Exported, Rebased, Repaired};
 use crate::proof::{Checks, Proof, Receipt};
-use quietus_core::base::units::{Extent, Scope};
+use quietus_core::base::units::{Epoch, EpochRange, Extent, Part, Scope};
 use quietus_seal::keys::{SlotNumber, SlotState};
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -502,11 +502,14 @@ pub(crate) fn bytes(bytes: u64) -> String {
 }
 
 /// What is forgotten.
-fn scope_text(Scope { epochs, blocks, only }: &Scope) -> String {
-    let (from, to) = (epochs.from.0, epochs.to.0);
-    match blocks {
-        None => format!("epochs {from} to {to}"),
-        Some(blocks) if *only => format!("{}+{} in epochs {from} to {to}", blocks.start.0, blocks.len),
-        Some(blocks) => format!("{}+{} in all epochs up to {to}", blocks.start.0, blocks.len),
+fn scope_text(scope: &Scope) -> String {
+    let EpochRange { from: Epoch(from), to: Epoch(to) } = scope.epochs();
+    match scope {
+        Scope::Epochs(_) => format!("epochs {from} to {to}"),
+        Scope::Chain { blocks, .. } => format!("{}+{} in all epochs up to {to}", blocks.start.0, blocks.len),
+        Scope::Shown(Part { blocks, .. }) => {
+            format!("{}+{} in epochs {from} to {to}", blocks.start.0, blocks.len)
+        }
+        Scope::Set(set) => format!("set {} in epochs {from} to {to}", set.id),
     }
 }

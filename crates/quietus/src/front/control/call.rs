@@ -77,6 +77,13 @@ pub enum Call {
         /// Whether to wait for the end.
         wait: bool,
     },
+    /// Forget what some epochs show of some blocks, and others of others, as one: all of it, or nothing. Answered as `Forget` is.
+    ForgetParts {
+        /// First byte and length of each part, in whole blocks, and its first and last epoch. In this order.
+        parts: Vec<(u64, u64, u64, u64)>,
+        /// Whether to wait for the end.
+        wait: bool,
+    },
     /// Count what a forget of blocks would destroy; nothing changes.
     WeighBlocks {
         /// First byte and length of each range, in whole blocks.
@@ -170,6 +177,7 @@ impl Call {
             | Self::Restore { .. }
             | Self::Forget { .. }
             | Self::ForgetBlocks { .. }
+            | Self::ForgetParts { .. }
             | Self::Hold { .. }
             | Self::Release { .. } => true,
             Self::Status

@@ -17,9 +17,9 @@ use std::time::Duration;
 /// Most ranges in one call: each is a forget, and the disk notes at most 256 at a time.
 const RANGES_MAX: usize = 128;
 /// How often a call begins again because an epoch has closed meanwhile.
-const TRIES_MAX: u32 = 100;
+pub(super) const TRIES_MAX: u32 = 100;
 /// How long it waits before.
-const AGAIN_AFTER: Duration = Duration::from_millis(10);
+pub(super) const AGAIN_AFTER: Duration = Duration::from_millis(10);
 
 /// The versions of some blocks in kept epochs.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize, JsonSchema)]
@@ -104,7 +104,7 @@ impl OpenDisk {
         ranges.iter().map(|(start, len)| self.whole_block(*start, *len)).collect()
     }
 
-    fn whole_block(&self, start: u64, len: u64) -> Result<Extent<Addr>, Refused> {
+    pub(super) fn whole_block(&self, start: u64, len: u64) -> Result<Extent<Addr>, Refused> {
         let size = self.engine.size();
         let extent = Extent::within(start, len, size).filter(|it| !it.is_empty()).ok_or_else(|| {
             format!("range {start}+{len} is empty, or not within the disk, which has {size} bytes")
@@ -274,13 +274,9 @@ impl OpenDisk {
     ) -> Result<Option<Vec<Scope>>, Refused> {
         let mut scopes = Vec::new();
         for extent in blocks {
-            let whole = Extent::between(extent.start.0, extent.end().next_multiple_of(BLOCK_BYTES));
-            let scope = Scope { epochs: meant.range, blocks: Some(whole), only: meant.only };
-            // Others may have filled the list.
-            while self.engine.status().owed.forgets.len() >= 2 * RANGES_MAX - 1 {
-                let Some(first) = self.engine.status().owed.forgets.first().copied() else { break };
-                self.wait_until_forgotten(first, step)?;
-            }
+            let whole = with_last_block(*extent);
+            let scope = if meant.only { Scope::shown } else { Scope::chain }(meant.range, whole);
+            self.wait_for_turn(step)?;
             match epochs::forget(&self.engine, scope) {
                 Err(Refusal::Invalid(_)) => return Ok(None),
                 outcome => outcome?,
@@ -290,4 +286,18 @@ impl OpenDisk {
         }
         Ok(Some(scopes))
     }
+
+    /// Waits until one more forget can be noted: others may have filled the list.
+    pub(super) fn wait_for_turn(&self, step: Step<'_>) -> Result<(), Refused> {
+        while self.engine.status().owed.forgets.len() >= 2 * RANGES_MAX - 1 {
+            let Some(first) = self.engine.status().owed.forgets.first().copied() else { break };
+            self.wait_until_forgotten(first, step)?;
+        }
+        Ok(())
+    }
+}
+
+/// Blocks with all of the last one, of which the disk may have a part only.
+pub(super) fn with_last_block(extent: Extent<Addr>) -> Extent<Addr> {
+    Extent::between(extent.start.0, extent.end().next_multiple_of(BLOCK_BYTES))
 }

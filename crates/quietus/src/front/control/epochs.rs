@@ -203,7 +203,7 @@ impl OpenDisk {
     pub(super) fn wait_until_all_forgotten(&self, step: Step<'_>) -> Result<(), Refused> {
         while let Some(busy) = self.engine.status().owed.forgets.first() {
             if self.dir.is_read_only() {
-                let (from, to) = (busy.epochs.from.0, busy.epochs.to.0);
+                let EpochRange { from: Epoch(from), to: Epoch(to) } = busy.epochs();
                 return Err(format!("epochs {from} to {to} are being forgotten; serve the disk first").into());
             }
             self.wait_until_forgotten(*busy, step)?;

@@ -9,7 +9,7 @@
 //! | the calls, and one type for each answer (decision 36) | `call`, `reply`, `answer`, `reports` |
 //! | the socket: who listens, who asks, the bytes | `socket` |
 //! | whether all that was deleted is gone, in one answer; `--require` | `verdict` |
-//! | what a forget waits for | `waiting`, `chains` |
+//! | what a forget waits for | `waiting`, `chains`, `parts` |
 //! | states of the past, where they differ, and which epochs change a range | `past`, `lives` |
 //! | how an epoch becomes the current state | `restoring` |
 
@@ -18,6 +18,7 @@ mod call;
 mod chains;
 mod epochs;
 mod lives;
+mod parts;
 mod past;
 mod refused;
 mod reply;
@@ -39,8 +40,8 @@ pub use past::{Diff, RangesRead};
 pub use refused::Refused;
 pub use reply::{Answer, Reply};
 pub use reports::{
-    BlocksForgotten, Closed, Compacted, DueName, Forgotten, Held, Owed, OwedRange, PurgeWeighed, Purged,
-    Released, Shredded, VersionLine, Versions, Weighed,
+    BlocksForgotten, Closed, Compacted, DueName, Forgotten, Held, Owed, OwedRange, PartsForgotten,
+    PurgeWeighed, Purged, Released, Shredded, VersionLine, Versions, Weighed,
 };
 pub use restoring::Restored;
 pub use verdict::{Require, Verdict};

@@ -2,8 +2,9 @@
 
 use super::refused::Refused;
 use super::{
-    BlocksForgotten, BlocksWeighed, Closed, Compacted, Diff, Forgotten, Held, Lived, Owed, PurgeWeighed,
-    Purged, RangesRead, Released, Restored, Shredded, StatusAnswer, Versions, WearAnswer, Weighed,
+    BlocksForgotten, BlocksWeighed, Closed, Compacted, Diff, Forgotten, Held, Lived, Owed, PartsForgotten,
+    PurgeWeighed, Purged, RangesRead, Released, Restored, Shredded, StatusAnswer, Versions, WearAnswer,
+    Weighed,
 };
 use crate::open_disk::copy::Copied;
 use crate::proof::{Checks, Receipt};
@@ -47,6 +48,6 @@ macro_rules! replies {
 }
 
 replies! {
-    BlocksForgotten BlocksWeighed Checks Closed Compacted Copied Diff Forgotten Held Lived Owed PurgeWeighed
+    BlocksForgotten BlocksWeighed Checks Closed Compacted Copied Diff Forgotten Held Lived Owed PartsForgotten PurgeWeighed
     Purged RangesRead Receipt Released Restored Shredded StatusAnswer Versions WearAnswer Weighed
 }

@@ -2,7 +2,7 @@
 
 use super::waiting::Waiting;
 use crate::disk::epochs::HoldOf;
-use quietus_core::base::units::{Addr, Extent};
+use quietus_core::base::units::{Addr, Extent, SetId};
 use quietus_core::owed::ledger::Cause;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -188,6 +188,17 @@ pub struct BlocksForgotten {
     /// The last epoch in which they are forgotten.
     pub to: u64,
     /// Whether what they showed there is destroyed.
+    pub done: bool,
+}
+
+/// A forget of a set of parts.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
+pub struct PartsForgotten {
+    /// The number of the set, as receipts have it: 16 hexadecimal digits.
+    pub set: SetId,
+    /// How many parts it has.
+    pub parts: usize,
+    /// Whether what died with it is destroyed.
     pub done: bool,
 }
 

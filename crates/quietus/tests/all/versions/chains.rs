@@ -121,8 +121,8 @@ fn what_the_current_state_shows_too_is_refused_until_it_is_purged() {
     assert_eq!((&weighed["dies_blocks"], &weighed["current_bytes"]), (&json!(6), &json!(8192)), "{weighed}");
     let refused = forget(&disk, 6..10, false).expect_err("the current state shows two of them");
     assert!(refused.contains("8192 bytes") && refused.contains("--current"), "{refused}");
-    let blocks = Some(Extent::new(6 * BLOCK_BYTES, 4 * BLOCK_BYTES));
-    let scope = Scope { epochs: EpochRange { from: Epoch(1), to: Epoch(2) }, blocks, only: false };
+    let blocks = Extent::new(6 * BLOCK_BYTES, 4 * BLOCK_BYTES);
+    let scope = Scope::chain(EpochRange { from: Epoch(1), to: Epoch(2) }, blocks);
     let refused = epochs::forget(&disk.engine, scope).expect_err("the disk itself refuses it, too");
     assert!(
         matches!(refused, Refusal::Current(Epoch(2), block) if block.start.0 == 8 * BLOCK_BYTES),
@@ -307,7 +307,7 @@ fn what_another_epoch_or_the_current_state_shows_too_is_refused_by_name() {
     for (epoch, other) in [(1, 2), (2, 1)] {
         let refused =
             epochs::forget(&disk.engine, scope(epoch)).expect_err("the disk itself refuses it, too");
-        let wanted = Refusal::Shared(Epoch(epoch), Epoch(other), scope(1).blocks.expect("a block"));
+        let wanted = Refusal::Shared(Epoch(epoch), Epoch(other), scope(1).blocks().expect("a block"));
         assert_eq!(refused, wanted);
     }
     assert!(read_past(&disk, 1, 20, 2).is_ok() && read_past(&disk, 2, 20, 2).is_ok(), "nothing has changed");

@@ -12,5 +12,6 @@ mod mounting;
 mod proof;
 mod restored;
 pub(crate) mod served;
+mod sets;
 mod vanished;
 mod verify;

@@ -100,7 +100,9 @@ impl Book {
         let epoch = |back: u8| self.open.saturating_sub(u64::from(back));
         let (from, to) = match ask {
             Ask::ReadPast { back } | Ask::ListEpochs { back } => (epoch(back), epoch(back)),
-            Ask::Forget { back, count } | Ask::ForgetShown { back, count } => {
+            Ask::Forget { back, count }
+            | Ask::ForgetShown { back, count }
+            | Ask::ForgetSet { back, count } => {
                 (epoch(back).saturating_sub(u64::from(count) - 1), epoch(back))
             }
             Ask::ForgetBlocks => (1, epoch(1)),
@@ -330,10 +332,20 @@ impl Book {
     }
 }
 
+/// The meaning of a forget of these epochs and blocks.
+fn scope_of(ask: Ask, epochs: EpochRange, extent: Extent<Addr>) -> Scope {
+    let blocks = whole_blocks(extent);
+    match ask {
+        Ask::ForgetBlocks => Scope::chain(epochs, blocks),
+        _ if ask.forgets_shown() => Scope::shown(epochs, blocks),
+        _ => epochs.into(),
+    }
+}
+
 impl Pending {
+    /// The meaning of a forget: of a set, that of all its parts.
     pub(super) fn scope(&self) -> Scope {
-        let blocks = self.ask.forgets_blocks().then(|| whole_blocks(self.extent));
-        Scope { epochs: self.about.epochs, blocks, only: matches!(self.ask, Ask::ForgetShown { .. }) }
+        scope_of(self.ask, self.about.epochs, self.extent)
     }
 }
 
@@ -372,11 +384,11 @@ impl World {
                 self.book.forgotten(pending.about.epochs);
                 self.note_dying(pending.about.epochs.into());
             }
-            Ask::ForgetBlocks | Ask::ForgetShown { .. } => {
-                *if pending.scope().only {
-                    &mut self.server.figures.amended
-                } else {
-                    &mut self.server.figures.chains
+            Ask::ForgetBlocks | Ask::ForgetShown { .. } | Ask::ForgetSet { .. } => {
+                *match pending.ask {
+                    Ask::ForgetSet { .. } => &mut self.server.figures.sets,
+                    Ask::ForgetShown { .. } => &mut self.server.figures.amended,
+                    _ => &mut self.server.figures.chains,
                 } += 1;
                 self.book.lost.forgotten(tag);
                 self.note_dying(pending.scope());
@@ -389,11 +401,8 @@ impl World {
     /// Notes what a request that was sent, and not refused at once, means for the epochs.
     pub(super) fn note_for_epochs(&mut self, tag: Tag, (ask, extent): (Ask, Extent<Addr>), since: Moment) {
         match ask {
-            Ask::ForgetBlocks => {
-                self.book.lost.asked(tag, Scope::chain(self.book.meant(ask), whole_blocks(extent)));
-            }
-            Ask::ForgetShown { .. } => {
-                self.book.lost.asked(tag, Scope::shown(self.book.meant(ask), whole_blocks(extent)));
+            Ask::ForgetBlocks | Ask::ForgetShown { .. } | Ask::ForgetSet { .. } => {
+                self.book.lost.asked(tag, scope_of(ask, self.book.meant(ask), extent));
             }
             Ask::CloseEpoch => self.book.close_sent(tag, &self.model, since),
             Ask::Forget { .. } => self.book.forget_sent(self.book.meant(ask)),

@@ -9,7 +9,7 @@
 //! Content that was overwritten without any of these is not an obligation, nor is
 //! a request's that was not replied to.
 
-use crate::guests::world::{ORIGIN, World};
+use crate::guests::world::{ORIGIN, World, sets};
 use crate::machine::content::Tag;
 use crate::machine::history::Store;
 use crate::machine::remanence::Trace;
@@ -22,7 +22,7 @@ impl World {
     /// since.
     pub(super) fn judge_late(&mut self, receipt: &Receipt) -> Judged {
         if self.server.setup.keeps_versions() {
-            return receipt.forgot.map_or(Ok(()), |scope| self.judge_forgotten(scope));
+            return receipt.forgot.map_or(Ok(()), |scope| self.judge_forgotten(sets::meaning(scope)));
         }
         let dies_again =
             |part: &Extent<Addr>| self.server.volume.obligations().any(|(it, _)| it.overlaps(*part));

@@ -54,9 +54,9 @@ impl World {
         let dying = all.filter_map(|(number, made)| {
             let block = self.block(&made);
             let bytes = &made.content[..block.len as usize];
-            let is_dying = made.context.born <= scope.epochs.to
+            let is_dying = made.context.born <= scope.epochs().to
                 && is_within(block, scope)
-                && self.book.of(scope.epochs).any(|it| it.allows(block, bytes))
+                && self.book.of(scope.epochs()).any(|it| it.allows(block, bytes))
                 && !self.shown().any(|it| it.allows(block, bytes));
             is_dying.then_some((number, block))
         });
@@ -75,7 +75,7 @@ impl World {
             let is_dying = |(tag, word): &(Tag, Extent<Addr>)| {
                 let bytes = bytes_of(*tag, *word);
                 is_within(*word, scope)
-                    && self.book.of(scope.epochs).any(|it| it.has_only(*word, &bytes))
+                    && self.book.of(scope.epochs()).any(|it| it.has_only(*word, &bytes))
                     && !self.shown().any(|it| it.allows(*word, &bytes))
             };
             words.filter(is_dying).collect()
@@ -192,7 +192,7 @@ impl World {
 
 /// Whether a forget is about these bytes.
 fn is_within(extent: Extent<Addr>, scope: Scope) -> bool {
-    scope.blocks.is_none_or(|blocks| blocks.overlap(extent).is_some())
+    scope.blocks().is_none_or(|blocks| blocks.overlap(extent).is_some())
 }
 
 fn bytes_of(tag: Tag, word: Extent<Addr>) -> Vec<u8> {

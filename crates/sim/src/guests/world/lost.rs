@@ -11,7 +11,7 @@
 use crate::guests::model::Model;
 use crate::machine::content::Tag;
 use crate::verdict::{Judged, broken};
-use quietus_core::base::units::{Addr, BLOCK_BYTES, Epoch, EpochRange, Extent, Scope};
+use quietus_core::base::units::{Addr, BLOCK_BYTES, Epoch, EpochRange, Extent, Part, Scope};
 
 /// The outcome of a forget.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -75,11 +75,14 @@ impl Shown<'_> {
 }
 
 impl AllLost {
+    /// Notes that this was asked for; of a set, [what it means](crate::guests::world::sets::meaning).
     pub(super) fn asked(&mut self, by: Tag, scope: Scope) {
-        let Some(blocks) = scope.blocks else { return };
-        let from = if scope.only { scope.epochs.from } else { Epoch(0) };
-        let epochs = EpochRange { from, to: scope.epochs.to };
-        self.0.push(Lost { by, gap: Gap { blocks, has_zeros: scope.only }, epochs, fate: Fate::Asked });
+        let (blocks, epochs, has_zeros) = match scope {
+            Scope::Epochs(_) | Scope::Set(_) => return,
+            Scope::Chain { epochs, blocks } => (blocks, EpochRange { from: Epoch(0), to: epochs.to }, false),
+            Scope::Shown(Part { epochs, blocks }) => (blocks, epochs, true),
+        };
+        self.0.push(Lost { by, gap: Gap { blocks, has_zeros }, epochs, fate: Fate::Asked });
     }
 
     pub(super) fn refused(&mut self, by: Tag) {

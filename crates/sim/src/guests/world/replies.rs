@@ -43,7 +43,8 @@ impl World {
             | Ask::ListEpochs { .. }
             | Ask::Forget { .. }
             | Ask::ForgetBlocks
-            | Ask::ForgetShown { .. } => {
+            | Ask::ForgetShown { .. }
+            | Ask::ForgetSet { .. } => {
                 self.epochs_done(tag, pending, reply)?;
             }
         }
@@ -108,6 +109,8 @@ impl World {
             Refusal::NoSpace(_) if pending.ask.is_read() || pending.ask == Ask::Flush => {
                 failed(FaultKind::Space)
             }
+            // A set has its parts in the journal.
+            Refusal::NoSpace(_) if matches!(pending.ask, Ask::ForgetSet { .. }) => true,
             Refusal::NoSpace(_) => failed(FaultKind::Space) || failed(FaultKind::Full),
             Refusal::Io(_) if pending.ask.is_read() => failed(FaultKind::Read),
             Refusal::Io(_) => self.server.has_failed() || failed(FaultKind::Remains),
@@ -124,11 +127,11 @@ impl World {
                     && self.book.lost.may_refuse(epoch.0, pending.extent, *gap)
             }
             Refusal::Current(..) => pending.ask.forgets_blocks(),
-            Refusal::Shared(..) => matches!(pending.ask, Ask::ForgetShown { .. }),
+            Refusal::Shared(..) => pending.ask.forgets_shown(),
             Refusal::Invalid(_) => match pending.ask {
                 Ask::Forget { .. } => pending.about.is_open,
                 // Nothing has closed, or another epoch has, or is closing.
-                Ask::ForgetBlocks | Ask::ForgetShown { .. } => {
+                Ask::ForgetBlocks | Ask::ForgetShown { .. } | Ask::ForgetSet { .. } => {
                     let about = &pending.about;
                     let is_early = about.epochs.to.0 == 0 || about.is_open;
                     is_early || about.open != self.book.open || self.book.is_closing()

@@ -250,8 +250,8 @@ impl Mood {
                 0 | 1 => Ask::ForgetBlocks,
                 2 => Ask::ForgetShown { back: 1, count: 2 },
                 3 => Ask::ForgetShown { back: 2, count: 1 },
-                4 => Ask::ForgetShown { back: 2, count: 4 },
-                _ => Ask::ForgetShown { back: 3, count: 8 },
+                4 => Ask::ForgetSet { back: 2, count: 4 },
+                _ => Ask::ForgetSet { back: 3, count: 8 },
             },
         };
         let extent = match ask {

@@ -1,6 +1,9 @@
-//! Forgetting epochs, blocks in all epochs, and what some epochs show of blocks: finding what dies, in steps, and knowing when all of it is destroyed.
+//! Forgetting epochs, blocks in all epochs, what some epochs show of blocks, and sets of that: finding what dies, in steps, and knowing when all
+//! of it is destroyed.
 
-use crate::base::units::{Addr, Epoch, EpochRange, Extent, Scope};
+use crate::base::parts::Forget;
+use crate::base::units::{Addr, Epoch, EpochRange, Extent, Part, Scope};
+use crate::mutant::{self, Mutant};
 use crate::store::versions::Versions;
 use crate::store::versions::index::history;
 use crate::store::versions::positions::page_place;
@@ -8,10 +11,10 @@ use crate::store::{ForgetStep, Mapped};
 use crate::tree::Absent;
 use std::collections::VecDeque;
 
-/// Scopes to be forgotten, in order. None of them is shown any more.
+/// What is to be forgotten, in order, and is not shown any more.
 #[derive(Debug, Default)]
 pub(in super::super) struct Forgetting {
-    queue: VecDeque<Scope>,
+    queue: VecDeque<Forget>,
     /// How far the first of them is.
     stage: Stage,
     /// How many versions have died with it.
@@ -25,7 +28,8 @@ enum Stage {
     /// The search for versions that die with epochs, or that blocks have had.
     Search(history::Forget),
     SearchBlocks(history::ForgetBlocks),
-    SearchShown(history::ForgetShown),
+    /// The same for the part of this number.
+    SearchShown(usize, history::ForgetShown),
     /// The index has to say durably what was found.
     Index,
     /// The stubs have to be destroyed.
@@ -35,12 +39,20 @@ enum Stage {
 }
 
 impl Stage {
-    fn begin(Scope { epochs, blocks, only }: Scope) -> Self {
-        match blocks {
-            None => Self::Search(history::Forget::new(epochs.from, epochs.to)),
-            Some(blocks) if only => Self::SearchShown(history::ForgetShown::new(blocks, epochs)),
-            Some(blocks) => Self::SearchBlocks(history::ForgetBlocks::new(blocks, epochs.to)),
+    fn begin(forget: &Forget) -> Self {
+        match forget.scope() {
+            Scope::Epochs(epochs) => Self::Search(history::Forget::new(epochs.from, epochs.to)),
+            Scope::Chain { epochs, blocks } => {
+                Self::SearchBlocks(history::ForgetBlocks::new(blocks, epochs.to))
+            }
+            Scope::Shown(part) => Self::search(0, part),
+            Scope::Set(_) => Self::search(0, *forget.parts().first().expect("a set has a part")),
         }
+    }
+
+    /// The search for what dies with this part, which has this number.
+    fn search(n: usize, Part { epochs, blocks }: Part) -> Self {
+        Self::SearchShown(n, history::ForgetShown::new(blocks, epochs))
     }
 }
 
@@ -52,7 +64,10 @@ impl Forgetting {
 
     /// The epochs with which `epoch` is to be forgotten, if it is.
     pub(in super::super) fn epochs_with(&self, epoch: Epoch) -> Option<EpochRange> {
-        let mut all = self.queue.iter().filter(|scope| scope.blocks.is_none()).map(|scope| scope.epochs);
+        let mut all = self.queue.iter().filter_map(|forget| match forget.scope() {
+            Scope::Epochs(epochs) => Some(epochs),
+            Scope::Chain { .. } | Scope::Shown(_) | Scope::Set(_) => None,
+        });
         all.find(|epochs| epochs.contains(epoch))
     }
 
@@ -62,13 +77,15 @@ impl Forgetting {
         epoch: Epoch,
         extent: Extent<Addr>,
     ) -> impl Iterator<Item = Extent<Addr>> {
-        let scopes = self.queue.iter().filter(move |scope| scope.only && scope.epochs.contains(epoch));
-        scopes.filter_map(move |scope| scope.blocks?.overlap(extent))
+        let parts = self.queue.iter().flat_map(move |forget| forget.overlapping(extent));
+        parts
+            .filter(move |part| part.epochs.contains(epoch))
+            .filter_map(move |part| part.blocks.overlap(extent))
     }
 
     /// Whether what dies is being found: the half of the log is turned away from after that.
     pub(in super::super) fn is_searching(&self) -> bool {
-        matches!(self.stage, Stage::Search(_) | Stage::SearchBlocks(_) | Stage::SearchShown(_))
+        matches!(self.stage, Stage::Search(_) | Stage::SearchBlocks(_) | Stage::SearchShown(..))
     }
 
     /// Whether stubs are being destroyed that a receipt waits for.
@@ -78,23 +95,24 @@ impl Forgetting {
 }
 
 impl Versions {
-    pub(in super::super) fn begin_forget(&mut self, scope: Scope) {
-        if let Some(blocks) = scope.blocks.filter(|_| !scope.only) {
-            self.catalog.history.gaps.note(blocks, scope.epochs.to);
+    pub(in super::super) fn begin_forget(&mut self, forget: Forget) {
+        if let Scope::Chain { epochs, blocks } = forget.scope() {
+            self.catalog.history.gaps.note(blocks, epochs.to);
         }
-        self.forgetting.queue.push_back(scope);
+        self.forgetting.queue.push_back(forget);
     }
 
     /// Takes a step of the first forget.
     pub(in super::super) fn step_forget(&mut self) -> ForgetStep {
-        let Some(scope) = self.forgetting.queue.front().copied() else { return ForgetStep::Idle };
+        let Some(first) = self.forgetting.queue.front() else { return ForgetStep::Idle };
+        let scope = first.scope();
         if self.forgetting.awaits_stubs() && self.has_stubs_left() {
             return ForgetStep::Waits;
         }
         match &mut self.forgetting.stage {
             Stage::Begin => {
                 self.forgetting.versions = 0;
-                self.forgetting.stage = Stage::begin(scope);
+                self.forgetting.stage = Stage::begin(first);
                 ForgetStep::More
             }
             Stage::Search(forget) => {
@@ -105,7 +123,7 @@ impl Versions {
                 let step = self.catalog.forget_step(|it| it.forget_blocks_step(forget));
                 self.found(step)
             }
-            Stage::SearchShown(forget) => {
+            Stage::SearchShown(_, forget) => {
                 let step = self.catalog.forget_step(|it| it.forget_shown_step(forget));
                 self.found(step)
             }
@@ -143,11 +161,22 @@ impl Versions {
                 self.forgetting.versions += dead.iter().map(|span| span.len).sum::<u64>();
             }
             Ok(history::Forgotten::More) => {}
-            Ok(history::Forgotten::All) => {
-                self.committing.wants_index = true;
-                self.forgetting.stage = Stage::Index;
-            }
+            Ok(history::Forgotten::All) => self.found_all(),
         }
         ForgetStep::More
+    }
+
+    /// Goes on with the next part of a set, or else waits for the index: one for all parts.
+    fn found_all(&mut self) {
+        let Forgetting { queue, stage, .. } = &mut self.forgetting;
+        let parts = queue.front().map_or(&[][..], |forget| forget.parts());
+        let parts = &parts[..parts.len() - usize::from(mutant::is(Mutant::SkipPart) && parts.len() > 1)];
+        let next = if let Stage::SearchShown(n, _) = stage { n.checked_add(1) } else { None };
+        if let Some((n, part)) = next.and_then(|n| Some((n, *parts.get(n)?))) {
+            *stage = Stage::search(n, part);
+            return;
+        }
+        *stage = Stage::Index;
+        self.committing.wants_index = true;
     }
 }

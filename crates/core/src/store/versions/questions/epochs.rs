@@ -1,7 +1,8 @@
 //! The volume's questions and news about epochs.
 
 use crate::base::blocks::BlockSet;
-use crate::base::units::{Addr, BLOCK_BYTES, Epoch, Extent, Scope};
+use crate::base::parts::Forget;
+use crate::base::units::{Addr, BLOCK_BYTES, Epoch, Extent, Part, Scope};
 use crate::media::place::Place;
 use crate::media::places::Places;
 use crate::request::{AsOf, EPOCHS_MAX, KeptEpoch, Question, Reply};
@@ -68,9 +69,12 @@ impl Epochs for Versions {
     }
 
     fn find_shared(&self, extent: Extent<Addr>, scope: Scope, looks_max: usize) -> Result<Shared, Place> {
-        let found = match scope.only {
-            false => self.find_shared_block(extent, scope.epochs.to, looks_max),
-            true => self.find_shown_elsewhere(extent, scope.epochs, looks_max),
+        let found = match scope {
+            Scope::Chain { epochs, .. } => self.find_shared_block(extent, epochs.to, looks_max),
+            Scope::Shown(Part { epochs, .. }) => self.find_shown_elsewhere(extent, epochs, looks_max),
+            Scope::Epochs(_) | Scope::Set(_) => {
+                unreachable!("what is looked at is of single extents, and a set's parts one by one")
+            }
         };
         found.map_err(|Missing(place)| place)
     }
@@ -88,8 +92,8 @@ impl Epochs for Versions {
         self.answered(question).map_err(|Missing(place)| place)
     }
 
-    fn forget(&mut self, scope: Scope) {
-        self.begin_forget(scope);
+    fn forget(&mut self, forget: Forget) {
+        self.begin_forget(forget);
     }
 
     fn forget_step(&mut self) -> ForgetStep {

@@ -49,7 +49,7 @@ fn an_epoch_changes_the_blocks_that_were_written_or_freed_since_the_kept_one_bef
     assert_eq!(changes(&store, 0..1, u64::MAX).0, []);
     assert_eq!(changes(&store, 1..9, 0).0, [(1, 0), (4, 3)]);
     assert_eq!(changes(&store, 0..10, 1).0, [(3, 2), (4, 3), (5, 4)]);
-    Epochs::forget(&mut store, EpochRange { from: Epoch(3), to: Epoch(4) }.into());
+    Epochs::forget(&mut store, Scope::Epochs(EpochRange { from: Epoch(3), to: Epoch(4) }).into());
     assert_eq!(changes(&store, 0..10, 1).0, [(5, 2)], "the two are shown no more");
     store.write(9, 1);
     store.close(5);
@@ -62,7 +62,7 @@ fn an_epoch_changes_the_blocks_that_were_written_or_freed_since_the_kept_one_bef
 fn the_first_epoch_behind_a_gap_changes_its_blocks() {
     let mut store = six_epochs();
     let epochs = EpochRange { from: Epoch(1), to: Epoch(2) };
-    Epochs::forget(&mut store, Scope::chain(epochs, extent(9, 1)));
+    Epochs::forget(&mut store, Scope::chain(epochs, extent(9, 1)).into());
     assert_eq!(changes(&store, 5..12, 1).0, [(3, 2)]);
     assert_eq!(changes(&store, 5..12, 3).0, []);
     assert_eq!(changes(&store, 0..9, 3).0, [(4, 3), (5, 4)], "the gap is elsewhere");

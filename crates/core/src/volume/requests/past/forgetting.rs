@@ -1,8 +1,9 @@
-//! Requests to forget: epochs, blocks in all epochs, or what some epochs show of blocks.
+//! Requests to forget: epochs, blocks in all epochs, what some epochs show of blocks, or sets of that.
 
+use crate::base::parts::Forget;
 use crate::base::units::{Extent, Scope};
 use crate::mutant::{self, Mutant};
-use crate::owed::journal::Change;
+use crate::owed::journal::changes_of;
 use crate::request::Refusal;
 use crate::volume::disk::checkpoints::Waiter;
 use crate::volume::erasing::forgetting::{Check, FORGETS_MAX};
@@ -11,15 +12,15 @@ use crate::volume::requests::running::Stage;
 use crate::volume::requests::{Others, Requests};
 
 impl Requests {
-    /// Begins to forget `scope`, for request `id`.
-    pub(in crate::volume) fn begin_forget(&mut self, others: &mut Others<'_>, id: Origin, scope: Scope) {
-        self.run(id, Extent::new(0, 0), false, Stage::Forget(scope));
-        match scope.blocks {
+    /// Begins a forget, for request `id`.
+    pub(in crate::volume) fn begin_forget(&mut self, others: &mut Others<'_>, id: Origin, forget: Forget) {
+        self.run(id, Extent::new(0, 0), false, Stage::Forget(forget.clone()));
+        match forget.nth(0).and_then(Scope::blocks) {
             None => others.disk.want_checkpoint(Waiter::Request(id), others.out),
             Some(left) => {
                 let open = others.disk.open_epoch();
                 let checks = &mut others.erasing.forgetting.checks;
-                checks.push_back(Check { id, left, scope, open });
+                checks.push_back(Check { id, forget, at: 0, left, open });
                 assert!(checks.len() <= FORGETS_MAX, "a forget is refused when there are too many");
             }
         }
@@ -32,15 +33,22 @@ impl Requests {
     }
 
     /// Notes the intent of request `id`, whose epochs have closed durably.
-    pub(in crate::volume) fn intend_forget(&mut self, others: &mut Others<'_>, id: Origin, scope: Scope) {
-        assert!(scope.epochs.to < others.disk.open_epoch(), "only epochs that have closed are forgotten");
-        let seq = others.disk.change(Change::Forget(scope));
+    pub(in crate::volume) fn intend_forget(&mut self, others: &mut Others<'_>, id: Origin, forget: Forget) {
+        let last = forget.scope().epochs().to;
+        assert!(last < others.disk.open_epoch(), "only epochs that have closed are forgotten");
+        // What has come meanwhile may have taken the room.
+        if let Some(refusal) = others.disk.refuse_roomless_parts(forget.parts().len()) {
+            return self.finish(others, id, Err(refusal));
+        }
+        // Nothing else comes between: a set and its parts are of one commit.
+        let seqs = changes_of(&forget).map(|change| others.disk.change(change));
+        let seq = seqs.last().expect("a forget is a change");
         assert!(
             others.erasing.forgetting.after <= seq,
             "each intent is in the commit of the last one, or a later one"
         );
         others.erasing.forgetting.after = seq;
-        others.disk.resume_forget(scope);
+        others.disk.resume_forget(forget);
         if mutant::is(Mutant::ReplyBeforeIntent) {
             return self.finish_with_buf(others, id);
         }

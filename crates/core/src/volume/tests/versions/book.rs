@@ -3,6 +3,7 @@
 #![expect(clippy::disallowed_types, reason = "a test looks into the store that its volume owns")]
 
 use crate::base::blocks::BlockSet;
+use crate::base::parts::Forget;
 use crate::base::units::{Addr, BLOCK_BYTES, Epoch, Extent, Pos, Scope};
 use crate::media::MediumId;
 use crate::media::place::Place;
@@ -25,6 +26,10 @@ pub(super) struct State {
     pub(super) closed: Vec<u64>,
     pub(super) forgotten: BTreeSet<Epoch>,
     pub(super) reuses: Option<u64>,
+    /// What is being forgotten, and whether its end comes.
+    pub(super) forgets: (VecDeque<Forget>, bool),
+    /// Blocks of which an epoch shows what others do, too.
+    pub(super) shared: BTreeMap<u64, Epoch>,
     versions: BTreeMap<u64, Vec<Version>>,
 }
 
@@ -398,12 +403,16 @@ impl Epochs for Book {
         unreachable!("no test asks the dullest store about epochs or stubs")
     }
 
-    fn forget(&mut self, _: Scope) {
-        unreachable!("no test forgets an epoch of this store")
+    fn forget(&mut self, forget: Forget) {
+        self.get().now.forgets.0.push_back(forget);
     }
 
     fn forget_step(&mut self) -> ForgetStep {
-        ForgetStep::Idle
+        let (queue, ends) = &mut self.get().now.forgets;
+        if !*ends {
+            return ForgetStep::Waits;
+        }
+        queue.pop_front().map_or(ForgetStep::Idle, |it| ForgetStep::Done(it.scope(), it.parts().len() as u64))
     }
 
     fn missing(&self, extent: Extent<Addr>, _: Epoch) -> Option<Place> {
@@ -416,7 +425,10 @@ impl Epochs for Book {
         is_kept.then(|| it.places(extent, |block| it.now.shown(block, epoch))).ok_or(Gone::Epoch)
     }
 
-    fn find_shared(&self, _: Extent<Addr>, _: Scope, _: usize) -> Result<Shared, Place> {
-        unreachable!("no test forgets blocks of this store")
+    fn find_shared(&self, extent: Extent<Addr>, scope: Scope, _: usize) -> Result<Shared, Place> {
+        let it = self.get();
+        let mut shared = it.now.shared.range(blocks(extent)).filter(|(_, by)| !scope.epochs().contains(**by));
+        let first = shared.next().map(|(block, by)| (Extent::new(block * BLOCK_BYTES, BLOCK_BYTES), *by));
+        Ok(first.map_or(Shared::Nowhere, |(block, by)| Shared::By(by, block)))
     }
 }

@@ -39,8 +39,8 @@ pub fn ask_unlocked<T: Answer>(
 ) -> Result<T, Refused> {
     let asked = Asked::open(path, !call.changes(), source, step)?;
     let answer = asked.ask(call, file, step);
-    let drains =
-        matches!(call, Call::Shred | Call::Compact | Call::Forget { .. } | Call::ForgetBlocks { .. });
+    let forgets = matches!(call, Call::Forget { .. } | Call::ForgetBlocks { .. } | Call::ForgetParts { .. });
+    let drains = forgets || matches!(call, Call::Shred | Call::Compact);
     asked.close(drains, step);
     answer
 }
