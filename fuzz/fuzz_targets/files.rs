@@ -48,6 +48,12 @@ fuzz_target!(|input: &[u8]| {
     let len = input.len().min(DISK_BYTES);
     disk[..len].copy_from_slice(&input[..len]);
     let Ok(mut found) = quietus_files::open(Box::new(Disk(disk)), None) else { return };
+    if let Some((owners, source)) = found.owners() {
+        for roll in owners.rolls(source).unwrap_or_default().into_iter().take(FILES_MAX) {
+            let _ = owners.roll(source, roll, &mut |_, extent| assert!(extent.len > 0, "an owner has something"));
+        }
+        let _ = owners.moved();
+    }
     let (mut pending, mut seen) = (vec![found.volume.root()], 0);
     while let Some(file) = pending.pop().filter(|_| seen < FILES_MAX) {
         seen += 1;

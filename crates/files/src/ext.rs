@@ -19,12 +19,13 @@
 //! | bytes, runs and links | `content` |
 //! | entries of folders | `listing`, `folder` |
 //! | extended attributes and access lists | `xattr`, `acl` |
+//! | who has which blocks | `owners` |
 
 use crate::ext::disk::{Copies, Disk};
 use crate::ext::inode::Inode;
 use crate::ext::superblock::{SUPERBLOCK_AT, SUPERBLOCK_BYTES, Superblock};
 use crate::ext::units::{FsBlock, Ino};
-use crate::{Attributes, Entry, Error, ExtendedAttribute, FileId, Kind, Run, Source, Volume};
+use crate::{Attributes, Entry, Error, ExtendedAttribute, FileId, Kind, Owners, Run, Source, Volume};
 
 mod acl;
 mod blocks;
@@ -37,6 +38,7 @@ mod folder;
 mod indirect;
 mod inode;
 mod listing;
+mod owners;
 mod replay;
 mod superblock;
 mod units;
@@ -221,5 +223,9 @@ impl Volume for Ext {
         let disk = &mut self.disk(source);
         let file = inode(disk, file)?;
         xattr::all(disk, &file, &mut content::attribute_value)
+    }
+
+    fn owners(&mut self) -> Option<&mut dyn Owners> {
+        Some(self)
     }
 }

@@ -6,8 +6,8 @@
 
 use crate::clusters::read;
 use crate::{
-    Attributes, Entry, Error, ExtendedAttribute, FileId, Run, Source, Unread, Volume, exfat, ext, fat, ntfs,
-    path,
+    Attributes, Entry, Error, ExtendedAttribute, FileId, Owners, Run, Source, Unread, Volume, exfat, ext,
+    fat, ntfs, path,
 };
 use quietus_core::base::units::{Addr, Extent};
 use quietus_detect::formats::format::Contents;
@@ -88,6 +88,11 @@ impl Found {
     /// As there.
     pub fn link(&mut self, file: FileId) -> Result<Vec<u8>, Error> {
         self.volume.link(&mut *self.source, file)
+    }
+
+    /// Who has which blocks, and what to read it from: places count from the start of that ([`Found::place`]); see [`Volume::owners`].
+    pub fn owners(&mut self) -> Option<(&mut dyn Owners, &mut dyn Source)> {
+        Some((self.volume.owners()?, &mut *self.source))
     }
 
     /// See [`Volume::extended`].

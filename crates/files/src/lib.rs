@@ -170,6 +170,70 @@ pub struct Run {
     pub place: Option<Addr>,
 }
 
+/// Whose a block is.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum Owner {
+    /// Content of this file, or space for it.
+    File(FileId),
+    /// Metadata of the file system, also that of a file: pointers to its blocks, extended attributes.
+    System,
+}
+
+/// Content that does not lie where it belongs: a copy in a log, which a replay brings home.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct Moved {
+    /// Where it belongs.
+    pub home: Addr,
+    /// Where it lies.
+    pub to: Addr,
+    /// Bytes of it.
+    pub bytes: u64,
+}
+
+/// A part of what a file system says of who has which blocks: the same in two states if both numbers are.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct Roll {
+    /// Which part it is.
+    pub number: u64,
+    /// Where it is read from, where that is one place.
+    pub at: Addr,
+}
+
+/// Who has which blocks: what a file system says of all of its files at once. It says so in *rolls*, each of which can be read again
+/// alone when a part of the disk has changed that it was read from.
+pub trait Owners {
+    /// The rolls of this state.
+    ///
+    /// # Errors
+    /// If what says so cannot be read, or contradicts itself.
+    fn rolls(&mut self, source: &mut dyn Source) -> Result<Vec<Roll>, Error>;
+
+    /// Calls `found` for each extent that a roll says has an owner. An extent may come more than once, with one owner or several.
+    ///
+    /// # Errors
+    /// If a part of the roll cannot be read, or contradicts itself: then it is not known who has what.
+    fn roll(
+        &mut self,
+        source: &mut dyn Source,
+        roll: Roll,
+        found: &mut dyn FnMut(Owner, Extent<Addr>),
+    ) -> Result<(), Error>;
+
+    /// Calls `found` for each extent with content of `file`, or with space for it; never if there is no such file.
+    ///
+    /// # Errors
+    /// If a pointer cannot be read, or is impossible.
+    fn owned(
+        &mut self,
+        source: &mut dyn Source,
+        file: FileId,
+        found: &mut dyn FnMut(Extent<Addr>),
+    ) -> Result<(), Error>;
+
+    /// What does not lie where it belongs, in the order of where it belongs. It is read where it lies.
+    fn moved(&self) -> Vec<Moved>;
+}
+
 /// A file system in one state of a disk.
 pub trait Volume: std::fmt::Debug {
     /// Its name, as in `status`: `ext4`, `FAT32`, `NTFS`.
@@ -245,4 +309,9 @@ pub trait Volume: std::fmt::Debug {
     /// # Errors
     /// If they cannot be read, or contradict themselves.
     fn extended(&mut self, source: &mut dyn Source, file: FileId) -> Result<Vec<ExtendedAttribute>, Error>;
+
+    /// Who has which blocks; `None` for a file system of which that is not known to this program.
+    fn owners(&mut self) -> Option<&mut dyn Owners> {
+        None
+    }
 }

@@ -3,6 +3,7 @@
 use crate::Error;
 use crate::ext::disk::Disk;
 use crate::ext::inode::{Content, Inode};
+use crate::ext::units::{FsBlock, Piece};
 use crate::ext::walk::{Found, Walk};
 use crate::ext::{extents, indirect};
 use std::ops::Range;
@@ -19,12 +20,36 @@ pub(super) fn pieces(
     found: &mut Found,
 ) -> Result<(), Error> {
     let mut walk = Walk::new(disk, inode.ino, asked, found);
-    let is_whole = match inode.content {
-        Content::Extents => extents::walk(&mut walk, inode.i_block())?,
-        Content::Indirect => indirect::walk(&mut walk, inode.pointers())?,
-        Content::Inline | Content::Text | Content::Nothing => false,
+    if walk_from(&mut walk, inode)? { walk.finish() } else { Ok(()) }
+}
+
+/// Calls `found` for each piece that a file has, also behind its end, and where it is allocated and not written yet. Returns the
+/// blocks of pointers.
+///
+/// # Errors
+/// As of [`pieces`].
+pub(super) fn all_pieces(
+    disk: &mut Disk,
+    inode: &Inode,
+    found: &mut dyn FnMut(Piece),
+) -> Result<Vec<FsBlock>, Error> {
+    let found: &mut Found = &mut |_, piece| {
+        found(piece);
+        Ok(true)
     };
-    if is_whole { walk.finish() } else { Ok(()) }
+    let mut walk = Walk::new(disk, inode.ino, 0..u64::MAX, found);
+    walk.takes_unwritten = true;
+    walk_from(&mut walk, inode)?;
+    walk.finish_with_nodes()
+}
+
+/// Walks the blocks of a file. `Ok(false)`: the walk was ended, or there are no blocks.
+fn walk_from(walk: &mut Walk, inode: &Inode) -> Result<bool, Error> {
+    match inode.content {
+        Content::Extents => extents::walk(walk, inode.i_block()),
+        Content::Indirect => indirect::walk(walk, inode.pointers()),
+        Content::Inline | Content::Text | Content::Nothing => Ok(false),
+    }
 }
 
 /// The number of blocks that the size of a file takes.

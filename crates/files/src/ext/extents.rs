@@ -63,7 +63,7 @@ fn leaf(walk: &mut Walk, node: &[u8], entries: usize, range: Range<u64>) -> Resu
         free.start = end;
         let piece =
             Piece { at: FileBlock(ee_block), first: FsBlock(extent.ee_start()), blocks: blocks.into() };
-        if extent.is_written() && !walk.piece(piece)? {
+        if (extent.is_written() || walk.takes_unwritten) && !walk.piece(piece)? {
             return Ok(false);
         }
     }

@@ -75,15 +75,20 @@ pub(super) struct Inode {
 impl Inode {
     /// Reads an inode that is in use.
     pub fn read(disk: &mut Disk, ino: Ino) -> Result<Self, Error> {
-        let bytes = raw(disk, ino)?;
-        let head: &RawInode = at(&bytes, 0).ok_or_else(|| ino.damaged("cut off"))?;
-        let kind = kind(ino, head)?;
-        if head.i_links_count == 0 && head.i_flags.get() & EXT4_EA_INODE_FL == 0 {
+        let found = Self::of(disk.superblock, ino, raw(disk, ino)?)?;
+        if found.head().i_links_count == 0 && !found.is_ea_inode() {
             return Err(ino.damaged("i_links_count 0: the file is deleted"));
         }
-        let content = content(head, kind, disk.superblock);
-        let i_size = size(ino, head, kind, disk.superblock)?;
-        let i_file_acl = head.i_file_acl(disk.superblock.features.wide);
+        Ok(found)
+    }
+
+    /// The inode in `bytes`, which may be of a file that has no name any more.
+    pub fn of(superblock: &Superblock, ino: Ino, bytes: Vec<u8>) -> Result<Self, Error> {
+        let head: &RawInode = at(&bytes, 0).ok_or_else(|| ino.damaged("cut off"))?;
+        let kind = kind(ino, head)?;
+        let content = content(head, kind, superblock);
+        let i_size = size(ino, head, kind, superblock)?;
+        let i_file_acl = head.i_file_acl(superblock.features.wide);
         let i_file_acl = Some(FsBlock(i_file_acl)).filter(|it| it.0 != 0);
         let found = Self { ino, kind, content, i_size, i_file_acl, bytes };
         found.check_extra()?;
@@ -194,7 +199,7 @@ impl Inode {
 }
 
 /// The bytes of an inode, whatever is in them.
-fn raw(disk: &mut Disk, ino: Ino) -> Result<Vec<u8>, Error> {
+pub(super) fn raw(disk: &mut Disk, ino: Ino) -> Result<Vec<u8>, Error> {
     let (group, index) = disk.superblock.place_of(ino)?;
     let (block_bytes, inode_bytes) = (disk.block_bytes(), u64::from(disk.superblock.s_inode_size));
     let start = u64::from(index) * inode_bytes;

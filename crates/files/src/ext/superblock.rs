@@ -29,6 +29,8 @@ const ENCRYPT: u32 = 0x1_0000;
 const CASEFOLD: u32 = 0x2_0000;
 const SPARSE_SUPER: u32 = 0x1;
 const HUGE_FILE: u32 = 0x8;
+const GDT_CSUM: u32 = 0x10;
+const METADATA_CSUM: u32 = 0x400;
 
 /// The incompatible features that are understood. The others change only what a writer has to know.
 const INCOMPAT: u32 = FILETYPE
@@ -72,6 +74,8 @@ pub(super) struct Features {
     pub ea_inode: bool,
     pub large_dir: bool,
     pub huge_file: bool,
+    /// `gdt_csum` or `metadata_csum`: descriptors say which inodes were never used.
+    pub group_csum: bool,
 }
 
 impl Features {
@@ -92,6 +96,7 @@ impl Features {
             ea_inode: incompat & EA_INODE != 0,
             large_dir: incompat & LARGE_DIR != 0,
             huge_file: ro_compat & HUGE_FILE != 0,
+            group_csum: ro_compat & (GDT_CSUM | METADATA_CSUM) != 0,
         })
     }
 }
@@ -119,6 +124,8 @@ pub(super) struct Superblock {
     pub s_first_meta_bg: u32,
     pub s_backup_bgs: [u32; 2],
     pub s_journal_inum: u32,
+    /// The block of multiple mount protection.
+    pub s_mmp_block: Option<u64>,
     pub features: Features,
     pub name: &'static str,
 }
@@ -160,6 +167,7 @@ impl Superblock {
             s_first_meta_bg: raw.s_first_meta_bg.get(),
             s_backup_bgs: raw.s_backup_bgs.map(|it| it.get()),
             s_journal_inum: raw.s_journal_inum.get(),
+            s_mmp_block: (raw.features()[1] & MMP != 0).then(|| raw.s_mmp_block.get()),
             features,
             name: name(raw),
         }
@@ -198,12 +206,13 @@ impl Superblock {
         1024 << self.s_log_cluster_size
     }
 
-    fn groups(&self) -> u64 {
+    /// The number of groups.
+    pub fn groups(&self) -> u64 {
         (self.s_blocks_count - u64::from(self.s_first_data_block)).div_ceil(self.s_blocks_per_group.into())
     }
 
     /// Whether `group` begins with a copy of the superblock.
-    fn has_super(&self, group: u32) -> bool {
+    pub fn has_super(&self, group: u32) -> bool {
         if group == 0 {
             true
         } else if self.features.sparse_super2 {

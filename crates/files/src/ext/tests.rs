@@ -10,6 +10,7 @@ mod hostile;
 mod journal;
 mod layouts;
 mod memory;
+mod owners;
 mod programs;
 mod read_back;
 mod tree;

@@ -22,12 +22,16 @@ pub(super) struct Walk<'w, 'd, 'f> {
     pending: Option<Piece>,
     /// Blocks that may still be visited.
     budget: u64,
+    /// Whether space that is allocated and not written yet counts, too: it is a hole to a reader.
+    pub takes_unwritten: bool,
+    /// The blocks of pointers that were visited.
+    pub nodes: Vec<FsBlock>,
 }
 
 impl<'w, 'd, 'f> Walk<'w, 'd, 'f> {
     pub fn new(disk: &'w mut Disk<'d>, ino: Ino, asked: Range<u64>, found: &'w mut Found<'f>) -> Self {
         let budget = disk.superblock.s_blocks_count;
-        Self { disk, ino, asked, found, pending: None, budget }
+        Self { disk, ino, asked, found, pending: None, budget, takes_unwritten: false, nodes: Vec::new() }
     }
 
     /// Whether some block of `range` is asked for.
@@ -38,6 +42,7 @@ impl<'w, 'd, 'f> Walk<'w, 'd, 'f> {
     /// The content of the block of pointers `block`.
     pub fn node(&mut self, block: FsBlock) -> Result<Vec<u8>, Error> {
         self.spend(block, 1)?;
+        self.nodes.push(block);
         self.disk.block(block)
     }
 
@@ -55,6 +60,12 @@ impl<'w, 'd, 'f> Walk<'w, 'd, 'f> {
     /// Gives the last piece.
     pub fn finish(mut self) -> Result<(), Error> {
         self.replace(None).map(|_| ())
+    }
+
+    /// The same, and returns the blocks of pointers that were visited.
+    pub fn finish_with_nodes(mut self) -> Result<Vec<FsBlock>, Error> {
+        self.replace(None)?;
+        Ok(self.nodes)
     }
 
     fn replace(&mut self, next: Option<Piece>) -> Result<bool, Error> {

@@ -161,7 +161,7 @@ fn run(cli: Cli) -> Result<(), Failure> {
         Command::Key(args) => key::key(&args, &out),
         Command::Epoch(args) => epochs::epoch(&args, &out),
         Command::Versions(args) => epochs::versions(&args, &out),
-        Command::Forget(args) => epochs::forget(&args, &out),
+        Command::Forget(args) => files::forget(&args, &out),
         Command::Hold(args) => epochs::hold(&args, &out),
         Command::Release(args) => epochs::release(&args, &out),
         Command::Diff(args) => past::diff(&args, &out),

@@ -15,7 +15,7 @@ use std::rc::Rc;
 /// What is looked for.
 pub trait Wanted {
     /// Whether the file at `path`, which has no slash at its beginning, is wanted.
-    fn wants(&self, path: &[u8], attributes: &Attributes) -> bool;
+    fn wants(&self, path: &[u8], file: FileId, attributes: &Attributes) -> bool;
 }
 
 /// The result of a search.
@@ -39,6 +39,9 @@ pub struct FoundFile {
     pub to: Option<u64>,
     /// The number of its inode or record.
     pub file: u64,
+    /// The file.
+    #[serde(skip)]
+    pub id: FileId,
     /// What it is: `file`, `folder`, `link`, or `other`.
     pub kind: &'static str,
     /// Its size in bytes.
@@ -89,15 +92,33 @@ pub fn find_in_all(
     tell: &mut dyn FnMut(FoundFile),
     step: Step<'_>,
 ) -> Result<Found, Error> {
-    let (mut all, mut found) = (BTreeMap::<_, FoundFile>::new(), Found::default());
+    let mut all = BTreeMap::<_, FoundFile>::new();
+    let mut note = |it: FoundFile| {
+        let key = (it.path.to_string(), it.id, it.bytes, it.modified.clone());
+        all.entry(key).and_modify(|known| known.to = it.to).or_insert(it);
+    };
+    let found = find_in_each(disk, target, wanted, &mut note, step)?;
+    let files = all.len() as u64;
+    all.into_values().for_each(tell);
+    Ok(Found { files, ..found })
+}
+
+/// The same, with each file once for each state.
+pub(super) fn find_in_each(
+    disk: &Rc<Disk>,
+    target: &Target,
+    wanted: &dyn Wanted,
+    tell: &mut dyn FnMut(FoundFile),
+    step: Step<'_>,
+) -> Result<Found, Error> {
+    let mut found = Found::default();
     let states = epochs(disk)?.into_iter().map(|line| Some(line.epoch)).chain([None]);
     for epoch in states {
-        let mut note = |it: FoundFile| {
-            let key = (it.path.to_string(), it.file, it.bytes, it.modified.clone());
-            all.entry(key).and_modify(|known| known.to = it.to).or_insert(it);
-        };
-        match find_at(disk, target, epoch, wanted, &mut note, step) {
-            Ok(part) => found.refused.add(part.refused),
+        match find_at(disk, target, epoch, wanted, tell, step) {
+            Ok(part) => {
+                found.files += part.files;
+                found.refused.add(part.refused);
+            }
             Err(Error::Interrupted) => return Err(Error::Interrupted),
             Err(why) => {
                 let name = epoch.map_or("the current state".into(), |it| format!("epoch {it}"));
@@ -105,8 +126,6 @@ pub fn find_in_all(
             }
         }
     }
-    found.files = all.len() as u64;
-    all.into_values().for_each(tell);
     Ok(found)
 }
 
@@ -163,7 +182,7 @@ impl Task<'_> {
                     continue;
                 }
             };
-            if self.wanted.wants(&path, &attributes) {
+            if self.wanted.wants(&path, file, &attributes) {
                 self.found.files += 1;
                 tell(self.told(&path, file, &attributes));
             }
@@ -188,6 +207,7 @@ impl Task<'_> {
             from: self.look.epoch,
             to: self.look.epoch,
             file: file.number,
+            id: file,
             kind,
             bytes: attributes.bytes,
             user: attributes.owner.map(|(user, _)| user),

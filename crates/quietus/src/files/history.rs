@@ -10,7 +10,7 @@ use crate::disk::Step;
 use crate::front::control::{Call, Diff, VersionLine, Versions};
 use quietus_core::base::extents::ExtentMap;
 use quietus_core::base::units::{Addr, BLOCK_BYTES, Extent};
-use quietus_files::{Attributes, FileId};
+use quietus_files::{Attributes, FileId, Kind};
 use schemars::JsonSchema;
 use serde::Serialize;
 use std::cell::RefCell;
@@ -42,6 +42,12 @@ pub struct FileVersion {
     pub to: Option<u64>,
     /// The number of its inode or record.
     pub file: u64,
+    /// The file.
+    #[serde(skip)]
+    pub id: FileId,
+    /// What it is.
+    #[serde(skip)]
+    pub kind: Kind,
     /// Its size in bytes.
     pub bytes: u64,
     /// Bytes of its content that are in other blocks, or were written since the version before; all of them for the first one.
@@ -261,6 +267,8 @@ impl Task<'_> {
             closed: line.map(|it| it.closed_ms).filter(|ms| *ms > 0).map(rfc3339::text),
             to: epoch,
             file: shown.file.number,
+            id: shown.file,
+            kind: shown.attributes.kind,
             bytes,
             changed_bytes: if goes_on { rewritten_bytes.min(bytes) } else { bytes },
             links: shown.attributes.links,
@@ -287,7 +295,7 @@ pub(super) fn epochs(disk: &Disk) -> Result<Vec<VersionLine>, Error> {
 }
 
 /// Where the state `to` differs from epoch `from`, in `parts`.
-fn changed(
+pub(super) fn changed(
     disk: &Disk,
     (from, to): (u64, Option<u64>),
     parts: &ExtentMap<Addr, ()>,
@@ -308,7 +316,7 @@ fn changed(
 }
 
 /// The blocks that `seen` lies in, on a disk of this size, in order.
-fn blocks(seen: &ExtentMap<Addr, ()>, size_bytes: u64) -> Vec<Extent<Addr>> {
+pub(super) fn blocks(seen: &ExtentMap<Addr, ()>, size_bytes: u64) -> Vec<Extent<Addr>> {
     let numbers = |run: Extent<Addr>| run.start.0 / BLOCK_BYTES..run.end().div_ceil(BLOCK_BYTES);
     let mut all: Vec<u64> = seen.iter().flat_map(|(run, ())| numbers(run)).collect();
     all.dedup();

@@ -7,14 +7,17 @@
 //! | the disk, served or not; one state of it | `disk`, `state` |
 //! | the versions of one file; what is known of the epochs on the way | `history`, `past` |
 //! | the files that a pattern is of; those that differ between two states | `find`, `differences` |
+//! | who has had which blocks, and what dies with files; the request | `owners`, `forget` |
 //! | files as files of this host again | `restore` |
 //! | all states as a file system of this host | `mount` |
 
 mod differences;
 mod disk;
 mod find;
+mod forget;
 mod history;
 mod mount;
+mod owners;
 mod past;
 mod restore;
 mod state;
@@ -23,6 +26,7 @@ mod target;
 pub use differences::{FileChange, FileDifference, FilesCompared, differences};
 pub use disk::Disk;
 pub use find::{Found, FoundFile, Wanted, find, find_in_all};
+pub use forget::{FilesForgotten, FilesWeighed, Which, forget, plan_forget};
 pub use history::{FileHistory, FileVersion, Unreadable, history};
 pub use mount::{View, mount};
 pub use restore::{BroughtBack, bring_back};
@@ -32,7 +36,7 @@ pub use target::Target;
 use crate::base::rfc3339;
 use crate::front::control::Refused;
 use crate::host::fuse::MountError;
-use history::{epochs, history_of};
+use history::{blocks, epochs, history_of};
 use quietus_core::base::extents::ExtentMap;
 use quietus_core::base::units::{Addr, Extent};
 use quietus_files::{Attributes, Entry, ExtendedAttribute, FileId, Kind, Run, Time};
@@ -167,6 +171,21 @@ impl Look {
             return Err(failed(quietus_files::Error::Unsupported(why)));
         }
         Ok(entries)
+    }
+
+    /// Where the file system lies on the disk.
+    pub(in crate::files) fn place(&self) -> Extent<Addr> {
+        self.opened.place
+    }
+
+    /// Where the content of a regular file lies, in the order of the file.
+    pub(in crate::files) fn runs(&mut self, file: FileId) -> Result<Vec<Run>, Error> {
+        let (failed, mut runs) = (self.failed(), Vec::new());
+        let found = self.opened.runs(file, &mut |run| {
+            runs.push(run);
+            true
+        });
+        found.map(|()| runs).map_err(failed)
     }
 
     /// Where the content of `file` lies; nowhere if it is no regular file.

@@ -224,6 +224,9 @@ fn every_report_about_disks_is_as_its_schema_says() {
     std::fs::write(at("image"), vec![7; 1 << 20]).expect("an image");
     std::fs::write(at("golden"), vec![7; 1 << 20]).expect("an image");
     tool("mke2fs", &["-q", "-F", "-b", "1024", at("guest").to_str().expect("text"), "1M"]);
+    std::fs::write(at("letter"), "a letter").expect("a file");
+    let write = format!("write {} letter", at("letter").display());
+    tool("debugfs", &["-w", "-R", &write, at("guest").to_str().expect("text")]);
     let blocks = tool("debugfs", &["-R", "blocks /", at("guest").to_str().expect("text")]);
     for key in ["key", "new"] {
         private(&at(key), &[key.as_bytes()[0]; 32]);
@@ -296,7 +299,8 @@ fn every_report_about_disks_is_as_its_schema_says() {
     let entry = blocks.trim().parse::<u64>().expect("a block") * 1024 + 24;
     let purge = format!("purge past {entry}+4 --now");
     seen.run("create past --store versions --seal none --from guest --epoch manual");
-    for line in ["epoch past", &purge, "diff past@1:/"] {
+    let forget = ["forget past:/letter --before 1 --dry-run", "forget past:/letter --before 1 --wait"];
+    for line in ["epoch past", &purge, "diff past@1:/", forget[0], forget[1]] {
         seen.served("past", line);
     }
     let all = output::schemas().into_iter().map(|(name, _)| output::format(name));

@@ -2,12 +2,15 @@
 
 use super::memory::{EXT2, EXT4, Memory, Sound};
 use super::*;
+use crate::Owner;
+use quietus_core::base::units::{Addr, Extent};
 use std::collections::BTreeSet;
 
 /// Asks everything of every file that can be reached. Errors are answers, too.
 fn look(source: &mut Memory) -> Result<(), Error> {
     source.reads = 0;
     let mut volume = open(source)?;
+    look_at_owners(source, &mut *volume);
     let (mut seen, mut folders) = (BTreeSet::new(), vec![volume.root()]);
     while let Some(folder) = folders.pop() {
         let mut entries = Vec::new();
@@ -27,6 +30,19 @@ fn look(source: &mut Memory) -> Result<(), Error> {
         }
     }
     Ok(())
+}
+
+fn look_at_owners(source: &mut Memory, volume: &mut dyn Volume) {
+    let (root, bytes) = (volume.root(), source.bytes());
+    let owners = volume.owners().expect("ext says who has what");
+    let mut note = |_: Owner, extent: Extent<Addr>| {
+        assert!(extent.len > 0, "an owner has something");
+    };
+    for roll in owners.rolls(source).unwrap_or_default().into_iter().take(300) {
+        let _ = owners.roll(source, roll, &mut note);
+    }
+    let _ = owners.owned(source, root, &mut |_| {});
+    assert!(owners.moved().iter().all(|it| it.to.0 < bytes), "a copy lies on the disk");
 }
 
 fn look_at(source: &mut Memory, volume: &mut dyn Volume, file: FileId) {

@@ -4,6 +4,7 @@ use super::Range;
 use crate::base::naming::{self, NoName};
 use crate::disk::parse_size;
 use quietus_core::erase::policy::Policy;
+use std::ops::RangeInclusive;
 
 /// Least memory for payloads, bytes: a smaller number is one whose unit was forgotten.
 const MEMORY_BYTES_MIN: u64 = 64 << 20;
@@ -32,6 +33,21 @@ pub(super) fn parse_range(text: &str) -> Result<Range, String> {
     let (start, last) = (parse_size(first)?, parse_size(last)?);
     let len = last.checked_sub(start).and_then(|len| len.checked_add(1)).ok_or_else(wrong)?;
     Ok(Range { start, len })
+}
+
+/// Numbers from 1 on: `3`, `1..3`, `..3`, `2..`.
+pub(super) fn parse_numbers(text: &str) -> Result<RangeInclusive<usize>, String> {
+    let wrong =
+        || format!("invalid numbers {text:?}; use a number, or the first and the last one, such as 1..3");
+    let number = |text: &str, absent: usize| match text {
+        "" => Ok(absent),
+        text => text.parse().map_err(|_| wrong()),
+    };
+    let (from, to) = match text.split_once("..") {
+        Some((from, to)) => (number(from, 1)?, number(to, usize::MAX)?),
+        None => text.parse().map(|only| (only, only)).map_err(|_| wrong())?,
+    };
+    if from == 0 || from > to { Err(wrong()) } else { Ok(from..=to) }
 }
 
 pub(super) fn parse_disk_size(text: &str) -> Result<u64, String> {

@@ -48,7 +48,8 @@ pub(in crate::cli) fn versions(args: &VersionsListArgs, out: &Report) -> Result<
     ask(&args.disk, &Call::Versions { from: args.from, unique: args.unique }).map(|it| out.versions(&it))
 }
 
-pub(in crate::cli) fn forget(args: &ForgetArgs, out: &Report) -> Result<(), Failure> {
+/// Forgets epochs, or blocks.
+pub(super) fn forget(args: &ForgetArgs, out: &Report) -> Result<(), Failure> {
     if !(args.chain.is_empty() && args.range.is_empty()) {
         return forget_blocks(args, out);
     }

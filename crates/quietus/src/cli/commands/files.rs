@@ -1,18 +1,20 @@
 //! The commands about files in the states of a disk.
 
-use super::epochs::is_same;
+use super::epochs::{self, is_same, weighed};
 use crate::base::locked::forbid_core_dumps;
 use crate::cli::args::{
-    CredentialArgs, DiffArgs, DiskCatArgs, DiskFindArgs, DiskMountArgs, FileKind, HistoryArgs, ViewArg,
+    CredentialArgs, DiffArgs, DiskCatArgs, DiskFindArgs, DiskMountArgs, FileKind, ForgetArgs, HistoryArgs,
+    ViewArg,
 };
 use crate::cli::output::Mounted;
 use crate::cli::report::Report;
 use crate::cli::stop::Stop;
 use crate::cli::{Failure, good, with_bar};
-use crate::files::{self, Disk, Look, Target, View, Wanted};
+use crate::files::{self, Disk, FilesWeighed, Look, Target, View, Wanted, Which};
+use crate::front::control::Refused;
 use crate::host::fuse::Place;
 use crate::vault::Globs;
-use quietus_files::{Attributes, Kind};
+use quietus_files::{Attributes, FileId, Kind};
 use std::io;
 use std::path::Path;
 
@@ -128,7 +130,7 @@ struct Options<'a> {
 }
 
 impl Wanted for Options<'_> {
-    fn wants(&self, path: &[u8], attributes: &Attributes) -> bool {
+    fn wants(&self, path: &[u8], _: FileId, attributes: &Attributes) -> bool {
         let is_kind = |kind| match kind {
             FileKind::File => attributes.kind == Kind::Regular,
             FileKind::Folder => attributes.kind == Kind::Folder,
@@ -163,4 +165,79 @@ pub(in crate::cli) fn find(args: &DiskFindArgs, out: &Report) -> Result<(), Fail
     })?;
     out.searched_files(&found);
     good(found.refused.is_empty())
+}
+
+/// The text after an interrupted forget of files.
+const INTERRUPTED: &str = "interrupted: what was noted by then is forgotten, and the server goes on to destroy it; repeat the command for the rest, and `quietus status` shows when that is done";
+
+/// What a pattern wants: any file whose path it is of.
+struct Pattern(Globs);
+
+impl Wanted for Pattern {
+    fn wants(&self, path: &[u8], _: FileId, _: &Attributes) -> bool {
+        self.0.have(path)
+    }
+}
+
+/// Forgets files, epochs or blocks.
+pub(in crate::cli) fn forget(args: &ForgetArgs, out: &Report) -> Result<(), Failure> {
+    let target = Target::of(&args.target);
+    let is_of_blocks = !(args.chain.is_empty() && args.range.is_empty());
+    let is_of_files = args.versions.is_some() || args.before.is_some() || args.one_witness;
+    match target.path.is_empty() {
+        false if is_of_blocks => Err(Failure::Usage(format!(
+            "{target}: --chain and --range forget blocks; leave out the path, or these"
+        ))),
+        false => forget_files(&target, args, out),
+        true if is_of_files => Err(Failure::Usage(format!(
+            "--versions, --before and --one-witness are of files; name one, as in {target}:/PATH, or epochs, as in {target}@17..20"
+        ))),
+        true => epochs::forget(args, out),
+    }
+}
+
+/// Forgets files in all epochs, or in some.
+fn forget_files(target: &Target, args: &ForgetArgs, out: &Report) -> Result<(), Failure> {
+    if let Some(at) = &target.at {
+        return Err(Failure::Usage(format!(
+            "{target}: files are forgotten in all epochs; leave out \"@{at}\", and use --before or --versions for some"
+        )));
+    }
+    let is_pattern = target.path.starts_with('/') && target.path.contains(['*', '?', '[', '{']);
+    let globs = || Globs::new("the pattern", std::slice::from_ref(&target.path)).map(Pattern);
+    let pattern = is_pattern.then(globs).transpose()?;
+    let which = match (&args.versions, &args.before) {
+        (Some(_), _) if is_pattern => {
+            return Err(Failure::Usage(format!("{target}: --versions are those of one file; use --before")));
+        }
+        (Some(numbers), _) => Which::Versions(numbers.clone()),
+        (None, Some(at)) => Which::Before(at.clone()),
+        (None, None) => Which::All,
+    };
+    let planning = with_bar(|step| {
+        let disk = Disk::open(target, &args.credential.source(), step)?;
+        let pattern = pattern.as_ref().map(|it| it as &dyn Wanted);
+        Ok(files::plan_forget(&disk, target, (&which, pattern), !args.one_witness, step)?)
+    })?;
+    if planning.weighed.files == 0 {
+        return Err(Failure::Error(format!(
+            "{target}: no kept epoch has such a file, nor has the current state"
+        )));
+    }
+    let is_all = |it: &FilesWeighed| good(it.is_all_that_is_asked(&which));
+    let result = is_all(&planning.weighed);
+    if !weighed(args.consent, || {
+        out.files_weighed(&planning.weighed);
+        Ok(())
+    })? {
+        return result;
+    }
+    let done = with_bar(|step| match files::forget(&target.disk, planning, args.wait, step) {
+        Err(files::Error::Interrupted | files::Error::Refused(Refused::Interrupted)) => {
+            Err(Failure::Interrupted(INTERRUPTED.into()))
+        }
+        done => Ok(done?),
+    })?;
+    out.files_forgotten(&done);
+    result
 }

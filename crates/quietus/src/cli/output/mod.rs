@@ -7,7 +7,9 @@ pub use audit::{AuditEntry, AuditEvent, HoldEvent, audit_entries};
 use crate::base::path_text::{PathText, path_text};
 use crate::base::signed::Signed;
 use crate::disk::{DiskToml, StoreKind};
-use crate::files::{BroughtBack, FileDifference, FileHistory, FilesCompared, Found, FoundFile};
+use crate::files::{
+    BroughtBack, FileDifference, FileHistory, FilesCompared, FilesForgotten, FilesWeighed, Found, FoundFile,
+};
 use crate::front::control::{
     BlocksForgotten, BlocksWeighed, Closed, Compacted, Diff, Forgotten, Held, Owed, PurgeWeighed, Purged,
     Released, Restored, Shredded, StatusAnswer, Versions, Waiting, WearAnswer, Weighed,
@@ -97,9 +99,11 @@ outputs! {
     "exported": Exported,
     "file-history": FileHistory,
     "files-compared": FilesCompared,
+    "files-forgotten": FilesForgotten,
     "files-found": Found,
     "file-difference": FileDifference,
     "file-found": FoundFile,
+    "files-weighed": FilesWeighed,
     "forgotten": Forgotten,
     "held": Held,
     "key-added": KeyAdded,

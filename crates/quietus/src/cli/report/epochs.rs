@@ -80,13 +80,7 @@ impl Report {
     /// Reports what a forget of blocks would destroy.
     pub(crate) fn blocks_weighed(&self, it: &BlocksWeighed) {
         self.say(it, |out| {
-            let shown = match it.shown_by {
-                Some(EpochRange { from, to }) if from < to => {
-                    format!("epochs {} to {} show some of it", from.0, to.0)
-                }
-                Some(only) => format!("epoch {} shows it", only.from.0),
-                None => "no epoch shows any of it".into(),
-            };
+            let shown = shown_by(it.shown_by);
             match it.from {
                 None => writeln!(out, "all epochs up to {}: nothing was changed", it.to)?,
                 Some(from) => writeln!(out, "epochs {from} to {}: nothing was changed", it.to)?,
@@ -132,8 +126,19 @@ fn version(out: &mut String, it: &VersionLine) -> std::fmt::Result {
 }
 
 /// How far the content of a forget is destroyed.
-fn destroyed(done: bool) -> &'static str {
+pub(super) fn destroyed(done: bool) -> &'static str {
     if done { "is destroyed" } else { "is being destroyed (`quietus status` shows when that is done)" }
+}
+
+/// Which epochs show what would die.
+pub(super) fn shown_by(epochs: Option<EpochRange>) -> String {
+    match epochs {
+        Some(EpochRange { from, to }) if from < to => {
+            format!("epochs {} to {} show some of it", from.0, to.0)
+        }
+        Some(only) => format!("epoch {} shows it", only.from.0),
+        None => "no epoch shows any of it".into(),
+    }
 }
 
 /// Why a forget would be refused, if it would.

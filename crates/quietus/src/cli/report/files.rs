@@ -1,11 +1,14 @@
 //! Reports about files in the states of a disk.
 
+use super::epochs::{destroyed, shown_by};
 use super::{Report, bytes};
 use crate::base::refused_paths::RefusedPaths;
 use crate::cli::output::Output;
 use crate::files::{
-    BroughtBack, FileChange, FileDifference, FileHistory, FileVersion, FilesCompared, Found, FoundFile,
+    BroughtBack, FileChange, FileDifference, FileHistory, FileVersion, FilesCompared, FilesForgotten,
+    FilesWeighed, Found, FoundFile, Unreadable,
 };
+use quietus_core::base::units::BLOCK_BYTES;
 use std::fmt::{self, Write};
 use std::path::Path;
 
@@ -78,12 +81,88 @@ impl Report {
         });
     }
 
+    /// Reports what a forget of files would destroy.
+    pub(crate) fn files_weighed(&self, it: &FilesWeighed) {
+        self.say(it, |out| {
+            writeln!(out, "{}: {}: nothing was changed", it.forget, files(it.files))?;
+            let shown = shown_by(it.shown_by);
+            writeln!(
+                out,
+                "dies   {:>12}  in {} versions of blocks; {shown}",
+                bytes(it.dies_bytes),
+                it.dies_blocks
+            )?;
+            stays(out, it)?;
+            it.held.as_ref().map_or(Ok(()), |held| writeln!(out, "refused: {held}"))
+        });
+    }
+
+    /// Reports a forget of files.
+    pub(crate) fn files_forgotten(&self, it: &FilesForgotten) {
+        self.say(it, |out| {
+            let FilesForgotten { weighed, sets, done } = it;
+            let (name, files, dies) = (&weighed.forget, files(weighed.files), bytes(weighed.dies_bytes));
+            if sets.is_empty() {
+                writeln!(out, "{name}: {files}: no epoch shows content that can be forgotten")?;
+            } else {
+                let sets: Vec<_> = sets.iter().map(ToString::to_string).collect();
+                let (is, sets) = (destroyed(*done), sets.join(", "));
+                writeln!(
+                    out,
+                    "{name}: {files}: forgotten; {dies} of content {is} (set {sets} in the audit log)"
+                )?;
+            }
+            stays(out, weighed)
+        });
+    }
+
     pub(crate) fn searched_files(&self, it: &Found) {
         self.say(it, |out| {
             writeln!(out, "{} found", it.files)?;
             refused(out, &it.refused)
         });
     }
+}
+
+fn files(count: u64) -> String {
+    if count == 1 { "1 file".into() } else { format!("{count} files") }
+}
+
+/// What stays of files that are forgotten, and why.
+fn stays(out: &mut String, it: &FilesWeighed) -> fmt::Result {
+    let stays = &it.stays;
+    let lines = [
+        (
+            stays.current_blocks,
+            "which the current state shows, too: delete the files in the guest, and repeat",
+        ),
+        (stays.others_blocks, "in blocks that another file or the file system has, too, or a part of them"),
+        (stays.unmeant_blocks, "which epochs that are not meant show, too"),
+        (stays.unknown_blocks, "which epochs show, too, that are not understood"),
+    ];
+    for (blocks, why) in lines.into_iter().filter(|(blocks, _)| *blocks > 0) {
+        writeln!(out, "stays  {:>12}  {why}", bytes(blocks * BLOCK_BYTES))?;
+    }
+    if it.unnamed_blocks > 0 {
+        let unnamed = bytes(it.unnamed_blocks * BLOCK_BYTES);
+        writeln!(
+            out,
+            "of it  {unnamed:>12}  set aside for the files, or behind their ends: one reader says so"
+        )?;
+    }
+    if stays.log_copies > 0 {
+        writeln!(
+            out,
+            "stays  {:>12}  copies of such blocks in the log of the file system",
+            stays.log_copies
+        )?;
+    }
+    writeln!(out, "stays  names, sizes and times: the epochs go on to list the files")?;
+    for Unreadable { epoch, why } in &stays.not_understood {
+        let state = epoch.map_or("the current state".into(), |epoch| format!("epoch {epoch}"));
+        writeln!(out, "{state} is not understood: {why}")?;
+    }
+    refused(out, &it.refused)
 }
 
 /// The paths that were refused, and how many more there are.

@@ -60,6 +60,7 @@ impl OpenDisk {
                 self.forget_blocks(ranges, epochs.as_ref(), (*current, *wait), step)?.into()
             }
             Call::ForgetParts { parts, wait } => self.forget_parts(parts, *wait, step)?.into(),
+            Call::WeighParts { parts } => self.weigh_parts(parts, step)?.into(),
             Call::WeighBlocks { ranges, epochs } => self.weigh_blocks(ranges, epochs.as_ref(), step)?.into(),
             Call::Hold { name, epochs, who, why } => self.hold(name, epochs, who, why)?.into(),
             Call::Release { name } => self.release(name)?.into(),

@@ -84,6 +84,11 @@ pub enum Call {
         /// Whether to wait for the end.
         wait: bool,
     },
+    /// Count what a forget of parts would destroy; nothing changes. Answered as `WeighBlocks` is.
+    WeighParts {
+        /// As for `ForgetParts`.
+        parts: Vec<(u64, u64, u64, u64)>,
+    },
     /// Count what a forget of blocks would destroy; nothing changes.
     WeighBlocks {
         /// First byte and length of each range, in whole blocks.
@@ -183,6 +188,7 @@ impl Call {
             Self::Status
             | Self::Wear
             | Self::Deaths
+            | Self::WeighParts { .. }
             | Self::WeighPurge { .. }
             | Self::Export
             | Self::Versions { .. }

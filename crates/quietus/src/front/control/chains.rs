@@ -72,12 +72,12 @@ impl BlocksWeighed {
 }
 
 /// The epochs that a call means.
-struct Meant {
+pub(super) struct Meant {
     /// All that are kept, in order.
-    kept: Vec<Epoch>,
-    range: EpochRange,
+    pub(super) kept: Vec<Epoch>,
+    pub(super) range: EpochRange,
     /// Only these; else all up to the last, which is the last one that is kept.
-    only: bool,
+    pub(super) only: bool,
 }
 
 impl Meant {
@@ -134,7 +134,7 @@ impl OpenDisk {
     }
 
     /// The epochs of a call, among those that are kept.
-    fn meant(&self, epochs: Option<&Epochs>) -> Result<Meant, Refused> {
+    pub(super) fn meant(&self, epochs: Option<&Epochs>) -> Result<Meant, Refused> {
         let mut kept: Vec<Epoch> = Vec::new();
         loop {
             let part = epochs::list(&self.engine, Epoch(kept.last().map_or(0, |last| last.0 + 1)))?;
@@ -167,7 +167,7 @@ impl OpenDisk {
     }
 
     /// Counts a version that one of the epochs shows.
-    fn count_version(
+    pub(super) fn count_version(
         &self,
         weighed: &mut BlocksWeighed,
         meant: &Meant,
@@ -197,7 +197,7 @@ impl OpenDisk {
     }
 
     /// Shows `look` all versions of the blocks of `extent`: the block, the version's birth, and the epoch that ended it.
-    fn each_version(
+    pub(super) fn each_version(
         &self,
         extent: Extent<Addr>,
         step: Step<'_>,

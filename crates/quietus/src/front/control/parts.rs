@@ -1,6 +1,6 @@
 //! The answer to a call that forgets a set of parts as one: the versions of blocks that lie anywhere, each part with its epochs.
 
-use super::chains::{AGAIN_AFTER, TRIES_MAX, with_last_block};
+use super::chains::{AGAIN_AFTER, BlocksWeighed, Meant, TRIES_MAX, with_last_block};
 use super::refused::Refused;
 use super::reports::PartsForgotten;
 use crate::disk::Step;
@@ -8,7 +8,7 @@ use crate::engine::Entry;
 use crate::epochs;
 use crate::open_disk::OpenDisk;
 use quietus_core::base::parts::{PARTS_MAX, Parts};
-use quietus_core::base::units::{Epoch, EpochRange, Part, Scope, Set, SetId};
+use quietus_core::base::units::{BLOCK_BYTES, Epoch, EpochRange, Part, Scope, Set, SetId};
 use quietus_core::request::Refusal;
 use ring::digest::{SHA256, digest};
 use std::sync::Arc;
@@ -42,6 +42,23 @@ impl OpenDisk {
             std::thread::sleep(AGAIN_AFTER);
         }
         Err("epochs close too fast, or other forgets fill the journal: try again later".into())
+    }
+
+    /// What a forget of these parts would destroy.
+    pub(super) fn weigh_parts(&self, parts: &[PartOfCall], step: Step<'_>) -> Result<BlocksWeighed, Refused> {
+        let named = self.parts(parts)?;
+        let set = named.set().ok_or("name at least one part")?;
+        self.wait_until_all_forgotten(step)?;
+        let mut meant = Meant { only: true, ..self.meant(None)? };
+        let (from, to) = (Some(set.epochs.from.0), set.epochs.to.0);
+        let mut weighed = BlocksWeighed { from, to, ..BlocksWeighed::default() };
+        for part in named.all() {
+            meant.range = part.epochs;
+            let count = |block, born, died| self.count_version(&mut weighed, &meant, block, (born, died));
+            self.each_version(part.blocks, step, count)?;
+        }
+        weighed.dies_bytes = weighed.dies_blocks * BLOCK_BYTES;
+        Ok(weighed)
     }
 
     /// Notes durably that a set is to be forgotten, unless a hold refuses a part. False if another epoch has closed meanwhile, or other

@@ -1,10 +1,11 @@
 //! Files in the epochs of a disk: looked at, and brought back, as a user does it.
 
 use super::served::{BLOCK, Bench};
+use crate::nbd::client::TRIM;
 use crate::nbd::watched::ext2::tool;
 use crate::program::{error, quietus, succeeds, told};
 use serde_json::Value;
-use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::process::Output;
 
@@ -47,13 +48,38 @@ impl Guest {
         self.change(&[&format!("write {} {name}", file.display())]);
     }
 
+    /// The blocks of the file `name`.
+    pub(super) fn blocks(&self, name: &str) -> Vec<u64> {
+        let text = tool("debugfs", &["-R", &format!("blocks {name}"), self.image.to_str().expect("text")]);
+        text.split_whitespace().map(|it| it.parse().expect("a number")).collect()
+    }
+
+    /// The block of the inode table that has the inode of the file `name`.
+    pub(super) fn inode_block(&self, name: &str) -> u64 {
+        let text = tool("debugfs", &["-R", &format!("imap {name}"), self.image.to_str().expect("text")]);
+        let (_, rest) = text.split_once("located at block ").expect("a place");
+        rest.split(',').next().expect("a number").parse().expect("a number")
+    }
+
+    /// Puts zeros into blocks of the file system, as a trim does once their file is deleted.
+    pub(super) fn zero(&self, blocks: &[u64], block_bytes: u64) {
+        let image = std::fs::File::options().write(true).open(&self.image).expect("an image");
+        for block in blocks {
+            image.write_all_at(&vec![0; block_bytes as usize], block * block_bytes).expect("written");
+        }
+    }
+
     /// Writes what has changed to the disk, and closes an epoch.
     pub(super) fn close(&mut self) -> u64 {
         let now = std::fs::read(&self.image).expect("an image");
         let mut client = self.bench.connect("").expect("the disk");
         let blocks = now.chunks(BLOCK).zip(self.shown.chunks(BLOCK)).enumerate();
         for (n, (block, _)) in blocks.filter(|(_, (block, before))| block != before) {
-            assert_eq!(client.write(0, (n * BLOCK) as u64, block), 0);
+            let at = (n * BLOCK) as u64;
+            match block.iter().all(|byte| *byte == 0) {
+                true => assert_eq!(client.request(TRIM, 0, at, BLOCK as u64), 0),
+                false => assert_eq!(client.write(0, at, block), 0),
+            }
         }
         self.shown = now;
         self.bench.close(&[]).0
@@ -64,12 +90,12 @@ impl Guest {
         format!("{}{rest}", self.bench.disk.path().display())
     }
 
-    fn run(&self, command: &str, rest: &str, args: &[&str]) -> Output {
+    pub(super) fn run(&self, command: &str, rest: &str, args: &[&str]) -> Output {
         let output = quietus().args([command, &self.target(rest)]).args(args).output();
         output.expect("it runs")
     }
 
-    fn json(&self, command: &str, rest: &str, args: &[&str]) -> Vec<Value> {
+    pub(super) fn json(&self, command: &str, rest: &str, args: &[&str]) -> Vec<Value> {
         let output = quietus().args(["--json", command, &self.target(rest)]).args(args).output();
         let output = crate::schemas::checked(output.expect("it runs"));
         assert!(output.status.success(), "{output:?}");
@@ -77,7 +103,7 @@ impl Guest {
         lines.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect()
     }
 
-    fn cat(&self, rest: &str, args: &[&str]) -> String {
+    pub(super) fn cat(&self, rest: &str, args: &[&str]) -> String {
         succeeds(quietus().args(["cat", &self.target(rest)]).args(args))
     }
 }

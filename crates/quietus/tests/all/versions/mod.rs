@@ -4,6 +4,7 @@ mod chains;
 mod clock;
 mod epochs;
 mod files;
+mod forget_files;
 pub(crate) mod judge;
 mod keys;
 mod lives;
