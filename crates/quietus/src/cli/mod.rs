@@ -133,15 +133,15 @@ fn run(cli: Cli) -> Result<(), Failure> {
         }
         Command::Purge(args) => purge(&args, &out),
         Command::Export(args) => {
-            let source = args.credential.source();
-            export(&args.disk, &args.image, args.format, Some(&source), &out)
+            let (source, zeros) = (args.credential.source(), args.gone.is_some());
+            export((&args.disk, zeros), &args.image, args.format, Some(&source), &out)
         }
         Command::Rebase(args) => {
             let done = with_bar(|step| Ok(offline::rebase(&args.disk, &args.base, args.as_it_is, step)?));
             done.map(|it| out.rebased(&it))
         }
         Command::Commit(args) => match &args.to {
-            Some(image) => export(&args.disk, image, ImageFormat::Raw, None, &out),
+            Some(image) => export((&args.disk, false), image, ImageFormat::Raw, None, &out),
             None => commit(&args, &out),
         },
         Command::Compact(args) => {
@@ -248,14 +248,14 @@ fn whole_blocks(bytes: u64) -> u64 {
 }
 
 fn export(
-    disk: &Path,
+    (disk, zeros): (&Path, bool),
     image: &Path,
     format: ImageFormat,
     source: Option<&Source>,
     out: &Report,
 ) -> Result<(), Failure> {
     let (disk, at) = epochs::split(disk);
-    let what = ExportOf { disk: &disk, at: at.as_deref(), source };
+    let what = ExportOf { disk: &disk, at: at.as_deref(), zeros, source };
     let exported = with_bar(|step| match offline::export(what, image, format, step) {
         Err(OfflineError::Answered(refused)) => Err(refused.into()),
         exported => Ok(exported?),

@@ -54,6 +54,8 @@ pub struct ExportOf<'a> {
     pub disk: &'a Path,
     /// The epoch, in words; `None` for the current state.
     pub at: Option<&'a str>,
+    /// What is forgotten in the epoch is zeros in the copy. Else it refuses that.
+    pub zeros: bool,
     /// The credential that opens the keys, if the disk has keys and is not served.
     pub source: Option<&'a Source>,
 }
@@ -72,7 +74,7 @@ pub fn export(
     let draft = paths::check_new(image).and_then(|()| Draft::begin(image, PLAN));
     let mut draft = draft.map_err(DiskError::from)?;
     let raw = draft.make_file(Path::new(RAW), 0).map_err(at(image))?;
-    let call = what.at.map_or(Call::Export, |at| Call::ExportPast { at: at.into() });
+    let call = what.at.map_or(Call::Export, |at| Call::ExportPast { at: at.into(), zeros: what.zeros });
     let copied = control::ask_unlocked(what.disk, &call, Some(&raw), what.source, step);
     let copied = copied.map_err(OfflineError::Answered)?;
     let host_bytes = keep(draft, &raw, image, format, step)?;

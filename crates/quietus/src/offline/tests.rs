@@ -147,7 +147,7 @@ fn is_interruption(error: &OfflineError) -> bool {
 
 /// The current state of a disk without keys.
 fn now(disk: &Path) -> ExportOf<'_> {
-    ExportOf { disk, at: None, source: None }
+    ExportOf { disk, at: None, zeros: false, source: None }
 }
 
 #[test]

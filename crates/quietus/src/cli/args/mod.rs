@@ -334,6 +334,13 @@ pub struct PurgeArgs {
     pub consent: ConsentArgs,
 }
 
+/// What a copy of an epoch has where content is forgotten.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+pub enum GoneArg {
+    /// Zeros.
+    Zeros,
+}
+
 #[derive(Debug, Args)]
 #[command(after_help = help!("quietus export vm1 vm1.qcow2 --format qcow2", "quietus export vm1@before-upgrade old.img"))]
 pub struct ExportArgs {
@@ -346,6 +353,9 @@ pub struct ExportArgs {
     /// Format of the image.
     #[arg(long, value_enum, default_value_t = ImageFormat::Raw)]
     pub format: ImageFormat,
+    /// What the image has where the epoch's content is forgotten. Default: there is no image then.
+    #[arg(long, value_enum)]
+    pub gone: Option<GoneArg>,
     /// The credential that opens the keys of a disk that is not served.
     #[command(flatten)]
     pub credential: CredentialArgs,

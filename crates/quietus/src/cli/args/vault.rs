@@ -2,7 +2,7 @@
 
 use super::super::complete::{policies, snapshots};
 use super::values::{parse_disk_size, parse_policy};
-use super::{ConsentArgs, CredentialArgs};
+use super::{ConsentArgs, CredentialArgs, GoneArg};
 use crate::base::duration::parse_duration_ms;
 use crate::disk::parse_size;
 use crate::vault::{Codec, Control, Filter, Keep, Label, Overwrite, host_name};
@@ -117,6 +117,9 @@ pub struct PutArgs {
     /// image `NAME.img` of a disk NAME. The disk may be served meanwhile.
     #[arg(long, value_name = "DISK", value_hint = ValueHint::DirPath, conflicts_with_all = ["tar", "exclude", "exclude_from"])]
     pub disk: Option<PathBuf>,
+    /// What the image of an epoch has where content is forgotten. Default: such an epoch is refused.
+    #[arg(long, value_enum, requires = "disk")]
+    pub gone: Option<GoneArg>,
     /// Name of the host that the files are from. Default: this host's name.
     #[arg(long, value_name = "NAME")]
     pub host: Option<String>,

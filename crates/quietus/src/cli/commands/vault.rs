@@ -101,7 +101,9 @@ fn put(args: &PutArgs, out: &Report) -> Result<(), Failure> {
     };
     with(&args.vault, |client| {
         let put = with_bar(|step| match (args.disk.as_deref(), args.tar.as_deref()) {
-            (Some(disk), _) => put_disk(client, &label, disk, &args.credential.source(), step),
+            (Some(disk), _) => {
+                put_disk(client, &label, (disk, args.gone.is_some()), &args.credential.source(), step)
+            }
             (None, None) => Ok(vault::put_files(client, &label, wanted, step)?),
             (None, Some(path)) => put_tar(client, &label, path, &exclude, step),
         })?;
@@ -152,12 +154,12 @@ fn put_tar(
 fn put_disk(
     client: &mut Client,
     label: &Label,
-    disk: &Path,
+    (disk, zeros): (&Path, bool),
     source: &Source,
     step: Step<'_>,
 ) -> Result<Put, Failure> {
     let (disk, at) = epochs::split(disk);
-    let what = DiskOf { disk: &disk, at: at.as_deref(), source };
+    let what = DiskOf { disk: &disk, at: at.as_deref(), zeros, source };
     match vault::put_disk(client, label, what, step) {
         Err(Error::Disk(refused)) => Err(refused.into()),
         put => Ok(put?),

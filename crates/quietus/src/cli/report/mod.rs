@@ -267,7 +267,11 @@ impl Report {
         self.say(done, |out| {
             let (live, size) = (bytes(done.copied.live_bytes), bytes(done.copied.size_bytes));
             let (image, host) = (done.image.display(), bytes(done.host_bytes));
-            write!(out, "exported {image}: {live} of {size} is live content; the image takes up {host}")
+            write!(out, "exported {image}: {live} of {size} is live content; the image takes up {host}")?;
+            match done.copied.gone_bytes {
+                0 => Ok(()),
+                gone => write!(out, "; {} of the epoch are forgotten, and zeros there", bytes(gone)),
+            }
         });
     }
 

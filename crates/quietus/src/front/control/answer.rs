@@ -64,7 +64,9 @@ impl OpenDisk {
             Call::WeighBlocks { ranges, epochs } => self.weigh_blocks(ranges, epochs.as_ref(), step)?.into(),
             Call::Hold { name, epochs, who, why } => self.hold(name, epochs, who, why)?.into(),
             Call::Release { name } => self.release(name)?.into(),
-            Call::ExportPast { at } => self.export_past(at, sent("export-past")?, step)?.into(),
+            Call::ExportPast { at, zeros } => {
+                self.export_past(at, *zeros, sent("export-past")?, step)?.into()
+            }
             Call::Diff { from, to, start, ranges } => {
                 self.diff(from, to.as_deref(), (*start, ranges), step)?.into()
             }

@@ -122,6 +122,9 @@ pub enum Call {
     ExportPast {
         /// The epoch, in words.
         at: String,
+        /// What is forgotten there is zeros in the copy. Else it refuses the call.
+        #[serde(default)]
+        zeros: bool,
     },
     /// The ranges in which an epoch differs from another one, or from the current state.
     Diff {

@@ -259,9 +259,15 @@ impl OpenDisk {
     }
 
     /// Copies the disk as it was at an epoch to `file`.
-    pub(super) fn export_past(&self, at: &str, file: &File, step: Step<'_>) -> Result<Copied, Refused> {
+    pub(super) fn export_past(
+        &self,
+        at: &str,
+        zeros: bool,
+        file: &File,
+        step: Step<'_>,
+    ) -> Result<Copied, Refused> {
         let epoch = at.parse::<At>()?.find(&self.engine, &self.names)?;
         let past = Past::new(Arc::clone(&self.engine), format!("{}@{at}", self.dir.name()), epoch);
-        Ok(copy::copy_past(&past, file, step)?)
+        Ok(copy::copy_past(&past, file, zeros, step)?)
     }
 }

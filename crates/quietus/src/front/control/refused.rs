@@ -61,6 +61,7 @@ impl From<CopyError> for Refused {
     fn from(error: CopyError) -> Self {
         match error {
             CopyError::Refused(refusal) => refusal.into(),
+            CopyError::Gone(..) => Self::Forgotten(error.to_string()),
             _ => Self::Error(error.to_string()),
         }
     }

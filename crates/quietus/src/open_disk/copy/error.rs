@@ -1,5 +1,6 @@
 //! Why a disk is not copied.
 
+use quietus_core::base::units::{Addr, Epoch, Extent};
 use quietus_core::request::Refusal;
 use std::io;
 
@@ -9,6 +10,12 @@ pub enum CopyError {
     /// The disk refused to be read.
     #[error(transparent)]
     Refused(#[from] Refusal),
+    /// These bytes are forgotten in the epoch.
+    #[error(
+        "the {} bytes at {} are forgotten in epoch {}: they cannot be read again; --gone zeros has zeros in their place",
+        .1.len, .1.start.0, .0.0
+    )]
+    Gone(Epoch, Extent<Addr>),
     /// The sink does not take the copy.
     #[error("cannot write the image: {0}")]
     Image(#[from] io::Error),

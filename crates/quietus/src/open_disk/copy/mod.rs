@@ -23,7 +23,7 @@ use crate::engine::export::{Export, carry_out, liveness_runs};
 use pieces::PIECE_BYTES;
 use quietus_core::base::blocks::BlockSet;
 use quietus_core::base::units::{Addr, BLOCK_BYTES, Extent};
-use quietus_core::request::{Liveness, Op, Request};
+use quietus_core::request::{Liveness, Op, Refusal, Request};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use sink::Sink;
@@ -43,6 +43,9 @@ pub struct Copied {
     pub live_bytes: u64,
     /// Time for which requests that change something were held back, ms.
     pub held_ms: u64,
+    /// Bytes that are zeros in the copy because they are forgotten in the epoch.
+    #[serde(default)]
+    pub gone_bytes: u64,
 }
 
 /// Copies what is live on the disk that `engine` runs to `into`.
@@ -66,9 +69,9 @@ pub fn copy(engine: &Engine, into: &File, step: Step<'_>) -> Result<Copied, Copy
     Err(CopyError::Restless)
 }
 
-/// Copies what `past` shows, which does not change, to `into`.
-pub fn copy_past(past: &dyn Export, into: &File, step: Step<'_>) -> Result<Copied, CopyError> {
-    let mut task = Task::begin(past, Op::Read, into)?;
+/// Copies what `past` shows, which does not change, to `into`. What is forgotten there is `zeros` in the copy, or refuses it.
+pub fn copy_past(past: &dyn Export, into: &File, zeros: bool, step: Step<'_>) -> Result<Copied, CopyError> {
+    let mut task = Task { gone: zeros.then_some(0), ..Task::begin(past, Op::Read, into)? };
     let todo = task.outdated(std::iter::once(task.whole()));
     task.copy(&todo, step)?;
     Ok(task.copied(0))
@@ -83,12 +86,14 @@ struct Task<'a> {
     filled: BlockSet<Addr>,
     /// Bytes copied so far, and bytes to copy, in all rounds.
     done: (u64, u64),
+    /// How many bytes are zeros because they are forgotten; `None` if these refuse the copy.
+    gone: Option<u64>,
 }
 
 impl<'a> Task<'a> {
     fn begin(from: &'a dyn Export, op: Op, into: &'a File) -> Result<Self, CopyError> {
         let sink = Sink::of(into, from.size())?;
-        Ok(Self { from, op, sink, filled: BlockSet::default(), done: (0, 0) })
+        Ok(Self { from, op, sink, filled: BlockSet::default(), done: (0, 0), gone: None })
     }
 
     fn whole(&self) -> Extent<Addr> {
@@ -97,7 +102,8 @@ impl<'a> Task<'a> {
 
     fn copied(&self, held_ms: u64) -> Copied {
         let live_bytes = self.filled.runs_within(self.whole()).map(|run| run.len).sum();
-        Copied { size_bytes: self.from.size(), live_bytes, held_ms }
+        let gone_bytes = self.gone.unwrap_or(0);
+        Copied { size_bytes: self.from.size(), live_bytes, held_ms, gone_bytes }
     }
 
     /// The blocks of `extents` that hold something, on the disk or in the copy, and those that the sink takes only together
@@ -121,7 +127,14 @@ impl<'a> Task<'a> {
         let whole = self.whole();
         self.done.1 += pieces(blocks, whole).map(|piece| piece.len).sum::<u64>();
         for piece in pieces(blocks, whole) {
-            let bytes = self.read(piece)?;
+            let bytes = match self.gone {
+                None => self.read(piece)?,
+                Some(gone) => {
+                    let (bytes, more) = self.read_around(piece)?;
+                    self.gone = Some(gone + more);
+                    bytes
+                }
+            };
             self.put(piece, &bytes, step)?;
             self.done.0 += piece.len;
             if !step(self.done.0, self.done.1) {
@@ -132,7 +145,35 @@ impl<'a> Task<'a> {
     }
 
     fn read(&self, extent: Extent<Addr>) -> Result<Vec<u8>, CopyError> {
-        Ok(carry_out(self.from, Request { op: self.op.clone(), extent, fua: false })?.into_vec())
+        let read = carry_out(self.from, Request { op: self.op.clone(), extent, fua: false });
+        match read {
+            Err(Refusal::ForgottenBlocks(epoch, lost)) => Err(CopyError::Gone(epoch, lost)),
+            read => Ok(read?.into_vec()),
+        }
+    }
+
+    /// The bytes of `extent`, with zeros where they are forgotten, and how many these are.
+    fn read_around(&self, extent: Extent<Addr>) -> Result<(Vec<u8>, u64), CopyError> {
+        let (mut bytes, mut gone, mut from) = (Vec::with_capacity(extent.len as usize), 0, extent.start.0);
+        while from < extent.end() {
+            let rest = Extent::between(from, extent.end());
+            let lost = match self.read(rest) {
+                Ok(read) => {
+                    bytes.extend(read);
+                    break;
+                }
+                Err(CopyError::Gone(epoch, lost)) => {
+                    lost.overlap(rest).ok_or(CopyError::Gone(epoch, lost))?
+                }
+                Err(error) => return Err(error),
+            };
+            let (before, more) = self.read_around(Extent::between(from, lost.start.0))?;
+            bytes.extend(before);
+            bytes.resize(bytes.len() + lost.len as usize, 0);
+            gone += more + lost.len;
+            from = lost.end();
+        }
+        Ok((bytes, gone))
     }
 
     fn put(&mut self, piece: Extent<Addr>, bytes: &[u8], step: Step<'_>) -> Result<(), CopyError> {

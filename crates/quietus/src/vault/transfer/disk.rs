@@ -31,6 +31,8 @@ pub struct DiskOf<'a> {
     pub disk: &'a Path,
     /// The epoch, in words; `None` for the current state.
     pub at: Option<&'a str>,
+    /// What is forgotten in the epoch is zeros in the copy. Else it refuses that.
+    pub zeros: bool,
     /// The credential that opens the keys, if the disk has keys and is not served.
     pub source: &'a Source,
 }
@@ -55,7 +57,7 @@ pub fn put_disk(client: &mut Client, label: &Label, what: DiskOf<'_>, step: Step
 
 /// Lets the disk copy itself into a pipe.
 fn copy(what: DiskOf<'_>, into: File, step: Step<'_>) -> Result<Copied, Error> {
-    let call = what.at.map_or(Call::Export, |at| Call::ExportPast { at: at.into() });
+    let call = what.at.map_or(Call::Export, |at| Call::ExportPast { at: at.into(), zeros: what.zeros });
     let copied: Copied = control::ask_unlocked(what.disk, &call, Some(&into), Some(what.source), step)?;
     // A short copy may be over before the caller was asked.
     if step(copied.size_bytes, copied.size_bytes) { Ok(copied) } else { Err(Error::Interrupted) }
