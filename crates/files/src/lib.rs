@@ -230,6 +230,13 @@ pub trait Owners {
         found: &mut dyn FnMut(Extent<Addr>),
     ) -> Result<(), Error>;
 
+    /// Where the log lies through which content may pass on its way to its place, whole blocks of this many bytes; nowhere if there is no
+    /// log, or on another disk.
+    ///
+    /// # Errors
+    /// If its place cannot be read, or is impossible.
+    fn log(&mut self, source: &mut dyn Source) -> Result<(Vec<Extent<Addr>>, u64), Error>;
+
     /// What does not lie where it belongs, in the order of where it belongs. It is read where it lies.
     fn moved(&self) -> Vec<Moved>;
 }

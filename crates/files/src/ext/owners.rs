@@ -251,6 +251,19 @@ impl Owners for Ext {
         })
     }
 
+    fn log(&mut self, source: &mut dyn Source) -> Result<(Vec<Extent<Addr>>, u64), Error> {
+        let (superblock, mut all) = (&self.superblock, Vec::new());
+        let bytes = u64::from(superblock.block_bytes());
+        if !superblock.features.has_journal || superblock.s_journal_inum == 0 {
+            return Ok((all, bytes));
+        }
+        let disk = &mut self.disk(source);
+        let inode = Inode::read(disk, Ino(superblock.s_journal_inum))?;
+        let extent = |first: FsBlock, blocks| self.extent(first.0, blocks);
+        all_pieces(disk, &inode, &mut |piece| all.extend(extent(piece.first, piece.blocks)))?;
+        Ok((all, bytes))
+    }
+
     fn moved(&self) -> Vec<Moved> {
         let bytes = u64::from(self.superblock.block_bytes());
         let place = |block: FsBlock| Addr(block.0.saturating_mul(bytes));

@@ -71,9 +71,13 @@ impl FilesWeighed {
     /// Whether nothing is left of what is asked for: the current state may only show what `which` does not mean.
     #[must_use]
     pub fn is_all_that_is_asked(&self, which: &Which) -> bool {
-        let Planned { current_blocks, others_blocks, unknown_blocks, log_copies, .. } = &self.stays;
+        let Planned {
+            current_blocks, others_blocks, unknown_blocks, log_copies, log_unsearched_bytes, ..
+        } = &self.stays;
         let is_shown = *which == Which::All && *current_blocks > 0;
-        !is_shown && others_blocks + unknown_blocks + log_copies == 0 && self.refused.is_empty()
+        !is_shown
+            && others_blocks + unknown_blocks + log_copies + log_unsearched_bytes == 0
+            && self.refused.is_empty()
     }
 }
 

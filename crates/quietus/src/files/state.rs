@@ -4,7 +4,7 @@ use super::disk::{ASK_BYTES_MAX, Disk};
 use super::past::{KEPT_READ_BYTES_MAX, Past};
 use crate::front::control::Refused;
 use quietus_core::base::extents::ExtentMap;
-use quietus_core::base::units::{Addr, Extent};
+use quietus_core::base::units::{Addr, BLOCK_BYTES, Extent};
 use quietus_files::{Source, Unread};
 use std::cell::RefCell;
 use std::collections::{HashMap, VecDeque};
@@ -53,6 +53,28 @@ impl State {
     /// What was read, and will be.
     pub fn seen(&self) -> Seen {
         Rc::clone(&self.seen)
+    }
+
+    /// Reads what can be read of `at`; the rest is zeros. Returns how many bytes that is.
+    pub(super) fn read_around(&mut self, at: Extent<Addr>, to: &mut [u8]) -> u64 {
+        if let Ok(bytes) = self.read(at) {
+            to.copy_from_slice(&bytes);
+            return 0;
+        }
+        let (mut unread, mut from) = (0, at.start.0);
+        while from < at.end() {
+            let end = at.end().min((from / BLOCK_BYTES + 1) * BLOCK_BYTES);
+            let to = &mut to[(from - at.start.0) as usize..][..(end - from) as usize];
+            match self.read(Extent::between(from, end)) {
+                Ok(bytes) => to.copy_from_slice(&bytes),
+                Err(_) => {
+                    to.fill(0);
+                    unread += end - from;
+                }
+            }
+            from = end;
+        }
+        unread
     }
 
     fn ask(&self, extent: Extent<Addr>) -> Result<Vec<u8>, Unread> {

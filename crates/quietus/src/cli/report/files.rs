@@ -157,6 +157,10 @@ fn stays(out: &mut String, it: &FilesWeighed) -> fmt::Result {
             stays.log_copies
         )?;
     }
+    if stays.log_unsearched_bytes > 0 {
+        let unsearched = bytes(stays.log_unsearched_bytes);
+        writeln!(out, "stays  {unsearched:>12}  of the log of the file system were not searched for copies")?;
+    }
     writeln!(out, "stays  names, sizes and times: the epochs go on to list the files")?;
     for Unreadable { epoch, why } in &stays.not_understood {
         let state = epoch.map_or("the current state".into(), |epoch| format!("epoch {epoch}"));

@@ -312,11 +312,4 @@ impl<'a> Census<'a> {
             })
             .copied()
     }
-
-    /// How many parts of what belongs in `wanted` lie in the log, in the epoch that was looked at last.
-    pub(super) fn copies(&self, wanted: &ExtentMap<Addr, ()>) -> impl Iterator<Item = Moved> {
-        let all: HashSet<Moved> = self.elsewhere.of_home.values().flatten().copied().collect();
-        let is_wanted = |it: &Moved| wanted.within(Extent::new(it.home.0, it.bytes)).next().is_some();
-        all.into_iter().filter(is_wanted).collect::<Vec<_>>().into_iter()
-    }
 }

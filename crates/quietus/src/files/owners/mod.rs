@@ -8,10 +8,12 @@
 //! | --- | --- |
 //! | who has which blocks, from epoch to epoch | `census` |
 //! | which versions die, and what stays for which reason | `plan` |
+//! | copies of what dies in the log of the file system | `log` |
 //! | what a second reader says of where a file lies | `confirming`, `witness` |
 
 mod census;
 mod confirming;
+mod log;
 mod part;
 mod plan;
 mod witness;

@@ -2,6 +2,7 @@
 
 use super::census::{Census, Said, numbers};
 use super::confirming::Confirming;
+use super::log::{InLog, Search};
 use super::part::{Moving, Part};
 use crate::disk::Step;
 use crate::files::disk::Disk;
@@ -62,8 +63,10 @@ pub struct Planned {
     pub unmeant_blocks: u64,
     /// An epoch shows them that is not understood.
     pub unknown_blocks: u64,
-    /// Copies in the log of the file system, in an epoch that was not unmounted.
+    /// Copies of blocks that die in the log of the file system, in the epochs and in the current state.
     pub log_copies: u64,
+    /// Bytes of that log, in all epochs, that could not be searched.
+    pub log_unsearched_bytes: u64,
     /// Epochs whose file system is not understood, and the reasons.
     pub not_understood: Vec<Unreadable>,
 }
@@ -150,6 +153,12 @@ pub fn plan(
         true => Confirming { disk, target, parts: &parts, moving: &task.moving }.run(step)?,
         false => Vec::new(),
     };
+    let kept: Vec<u64> = task.kept.iter().map(|line| line.epoch).collect();
+    let in_log = match parts.is_empty() {
+        true => InLog::default(),
+        false => Search::new(disk, target, &kept, &parts)?.run(&parts, step)?,
+    };
+    (task.stays.log_copies, task.stays.log_unsearched_bytes) = (in_log.copies, in_log.unsearched);
     Ok(Plan { parts, unnamed: joined(unnamed), stays: task.stays })
 }
 
@@ -200,7 +209,7 @@ impl Task<'_> {
         let all = wanted.iter().flat_map(|(extent, ())| numbers(extent));
         let mut blocks: BTreeMap<u64, Block> = all.map(|number| (number, Block::default())).collect();
         let mut census = Census::of_all(self.disk, self.target, self.size_bytes, wanted.clone());
-        let (mut copies, kept) = (HashSet::new(), std::mem::take(&mut self.kept));
+        let kept = std::mem::take(&mut self.kept);
         let mut meant_before = None;
         for (n, line) in kept.iter().enumerate() {
             if !step((kept.len() + n) as u64, 2 * kept.len() as u64) {
@@ -219,10 +228,8 @@ impl Task<'_> {
                     meant_before = None;
                 }
             }
-            copies.extend(census.copies(wanted).map(|it| (it.home, it.to)));
         }
         self.kept = kept;
-        self.stays.log_copies = copies.len() as u64;
         Ok(blocks)
     }
 

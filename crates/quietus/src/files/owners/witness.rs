@@ -8,7 +8,7 @@ use crate::files::state::State;
 use crate::files::{Error, Look};
 use ext4_view::{Ext4, Ext4Read};
 use quietus_core::base::extents::ExtentMap;
-use quietus_core::base::units::{Addr, BLOCK_BYTES, Extent};
+use quietus_core::base::units::{Addr, Extent};
 use quietus_files::{FileId, Run, Source};
 use std::collections::hash_map::RandomState;
 use std::hash::BuildHasher;
@@ -58,22 +58,6 @@ struct Coded {
     code: Code,
 }
 
-impl Coded {
-    /// Reads what can be read of `at`. The rest is zeros, in which the library finds no address and no pointer.
-    fn read_around(&mut self, at: Extent<Addr>, to: &mut [u8]) {
-        let mut from = at.start.0;
-        while from < at.end() {
-            let end = at.end().min((from / BLOCK_BYTES + 1) * BLOCK_BYTES);
-            let to = &mut to[(from - at.start.0) as usize..][..(end - from) as usize];
-            match self.state.read(Extent::between(from, end)) {
-                Ok(bytes) => to.copy_from_slice(&bytes),
-                Err(_) => to.fill(0),
-            }
-            from = end;
-        }
-    }
-}
-
 impl Ext4Read for Coded {
     fn read(
         &mut self,
@@ -86,10 +70,8 @@ impl Ext4Read for Coded {
         // What is coded may be forgotten, and so may what lies beside it, which the library reads at once with it.
         for gap in self.places.gaps(at) {
             let to = &mut dst[(gap.start.0 - at.start.0) as usize..][..gap.len as usize];
-            match self.state.read(gap) {
-                Ok(bytes) => to.copy_from_slice(&bytes),
-                Err(_) => self.read_around(gap, to),
-            }
+            // In zeros the library finds no address and no pointer.
+            self.state.read_around(gap, to);
         }
         for (part, ()) in self.places.within(at) {
             self.code.spell(part, &mut dst[(part.start.0 - at.start.0) as usize..][..part.len as usize]);
