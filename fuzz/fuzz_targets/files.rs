@@ -31,6 +31,9 @@ fn look_at(found: &mut Found, file: FileId) -> Vec<FileId> {
     let _ = found.link(file);
     let _ = found.extended(file);
     let _ = found.runs(file, &mut |run| run.at < 1 << 40);
+    if let Some((owners, source)) = found.owners() {
+        let _ = owners.owned(source, file, &mut |extent| assert!(extent.len > 0, "a file has something"));
+    }
     for at in [0, 1 << 20, u64::MAX - 1] {
         let read = found.read(file, at, PIECE_BYTES).unwrap_or_default();
         assert!(read.len() <= PIECE_BYTES, "no more is read than was asked for");

@@ -9,6 +9,7 @@ use quietus_core::base::units::{Addr, Extent};
 use quietus_detect::formats::fat::table::Width;
 use std::ops::Range;
 
+pub(crate) mod owners;
 pub(crate) mod slots;
 pub(crate) mod time;
 pub(crate) mod walk;
@@ -182,6 +183,15 @@ impl Clusters {
         }
         *chain = Chain { first: chain.first, cluster: next, index: chain.index + 1, mark };
         Ok(true)
+    }
+
+    /// The error for a chain that has ended, and does not hold `bytes`.
+    fn too_short(&self, chain: &Chain, bytes: u64) -> Error {
+        let Chain { first, index, .. } = chain;
+        let has = (index + 1) * self.layout.cluster_bytes;
+        Error::Damaged(format!(
+            "the chain of cluster {first} ends after {has} bytes, and the file has {bytes}"
+        ))
     }
 
     /// Moves `chain` to its cluster number `index`, counted from 0; `false` if it ends before.

@@ -13,13 +13,14 @@ use crate::clusters::{Clusters, Entries, Layout, read};
 use crate::exfat::set::{END, FOLDER_BYTES_MAX, Gather, SET_BYTES_MAX, Set};
 use crate::exfat::upcase::TABLE_BYTES_MAX;
 use crate::names::Upcase;
-use crate::{Attributes, Entry, Error, ExtendedAttribute, FileId, Run, Source, Volume};
+use crate::{Attributes, Entry, Error, ExtendedAttribute, FileId, Owners, Run, Source, Volume};
 use quietus_core::base::units::Extent;
 use quietus_detect::formats::exfat::boot::{BOOT_BYTES, Boot, is_boot};
 use std::mem::offset_of;
 use zerocopy::little_endian::{U32, U64};
 use zerocopy::{FromBytes, Immutable, KnownLayout, Unaligned};
 
+mod owners;
 mod set;
 mod upcase;
 
@@ -240,5 +241,9 @@ impl Volume for ExFat {
     fn extended(&mut self, source: &mut dyn Source, file: FileId) -> Result<Vec<ExtendedAttribute>, Error> {
         self.node(source, file)?;
         Ok(Vec::new())
+    }
+
+    fn owners(&mut self) -> Option<&mut dyn Owners> {
+        Some(self)
     }
 }

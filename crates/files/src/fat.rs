@@ -12,7 +12,7 @@ use crate::clusters::walk::{Node, Place, Stream, plain};
 use crate::clusters::{Clusters, Entries, Layout, read};
 use crate::fat::entry::Slot;
 use crate::fat::name::{Long, is_same};
-use crate::{Attributes, Entry, Error, ExtendedAttribute, FileId, Kind, Run, Source, Volume};
+use crate::{Attributes, Entry, Error, ExtendedAttribute, FileId, Kind, Owners, Run, Source, Volume};
 use quietus_core::base::units::Extent;
 use quietus_detect::formats::fat::boot::Boot;
 use quietus_detect::formats::fat::table::Width;
@@ -20,6 +20,7 @@ use quietus_detect::formats::fat::{HEAD_BYTES, is_fat};
 
 mod entry;
 mod name;
+mod owners;
 
 /// Most entries of a folder, as in Windows and Linux.
 const SLOTS_MAX: u64 = 1 << 16;
@@ -205,5 +206,9 @@ impl Volume for Fat {
     fn extended(&mut self, source: &mut dyn Source, file: FileId) -> Result<Vec<ExtendedAttribute>, Error> {
         self.node(source, file)?;
         Ok(Vec::new())
+    }
+
+    fn owners(&mut self) -> Option<&mut dyn Owners> {
+        Some(self)
     }
 }

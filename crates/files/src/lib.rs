@@ -31,7 +31,7 @@ pub mod path;
 
 pub use finding::{Found, open};
 
-use quietus_core::base::units::{Addr, Extent};
+use quietus_core::base::units::{Addr, BLOCK_BYTES, Extent};
 
 /// One state of a disk, or of one of its partitions.
 pub trait Source {
@@ -235,7 +235,9 @@ pub trait Owners {
     ///
     /// # Errors
     /// If its place cannot be read, or is impossible.
-    fn log(&mut self, source: &mut dyn Source) -> Result<(Vec<Extent<Addr>>, u64), Error>;
+    fn log(&mut self, _: &mut dyn Source) -> Result<(Vec<Extent<Addr>>, u64), Error> {
+        Ok((Vec::new(), BLOCK_BYTES))
+    }
 
     /// What does not lie where it belongs, in the order of where it belongs. It is read where it lies.
     fn moved(&self) -> Vec<Moved>;

@@ -19,6 +19,7 @@
 //! | times | `standard` |
 //! | symbolic links, and content that is kept elsewhere | `reparse` |
 //! | alternate data streams | `alternate` |
+//! | who has which clusters | `owners` |
 
 use crate::clusters::read;
 use crate::names::{UNITS, Upcase};
@@ -29,7 +30,7 @@ use crate::ntfs::node::Node;
 use crate::ntfs::reparse::Reparse;
 use crate::ntfs::standard::Times;
 use crate::ntfs::stream::Stream;
-use crate::{Attributes, Entry, Error, ExtendedAttribute, FileId, Kind, Run, Source, Volume};
+use crate::{Attributes, Entry, Error, ExtendedAttribute, FileId, Kind, Owners, Run, Source, Volume};
 use quietus_core::base::units::Extent;
 use quietus_detect::formats::ntfs::boot::{BOOT_BYTES, Boot, is_boot};
 use quietus_detect::formats::ntfs::record::{DATA, Value};
@@ -40,6 +41,7 @@ mod index;
 mod mft;
 mod name;
 mod node;
+mod owners;
 mod reparse;
 mod standard;
 mod stream;
@@ -65,16 +67,21 @@ struct Ntfs {
 /// [`Error::Unknown`] if `source` does not begin with the boot sector of one; [`Error::Damaged`] if that or the record of `$MFT` contradicts
 /// itself.
 pub fn open(source: &mut dyn Source) -> Result<Box<dyn Volume>, Error> {
+    let mft = records(source)?;
+    let record = Disk::new(source, &mft).record(ROOT);
+    let generation = record.map_or(ROOT_SEQUENCE, |it| it.sequence_number.into());
+    Ok(Box::new(Ntfs { mft, root: FileId { number: ROOT, generation }, upcase: None }))
+}
+
+/// Reads where the records of the volume lie.
+fn records(source: &mut dyn Source) -> Result<Mft, Error> {
     let bytes = source.bytes();
     let head = read(source, Extent::new(0, BOOT_BYTES.min(bytes)))?;
     if !is_boot(&head) {
         return Err(Error::Unknown("no boot sector of NTFS".into()));
     }
     let boot = Boot::from_bytes(&head, bytes).map_err(|reason| Error::Damaged(format!("NTFS: {reason}")))?;
-    let mft = mft::open(source, boot)?;
-    let record = Disk::new(source, &mft).record(ROOT);
-    let generation = record.map_or(ROOT_SEQUENCE, |it| it.sequence_number.into());
-    Ok(Box::new(Ntfs { mft, root: FileId { number: ROOT, generation }, upcase: None }))
+    mft::open(source, boot)
 }
 
 /// The upper case of each unit of UTF-16, as the volume has it.
@@ -253,5 +260,9 @@ impl Volume for Ntfs {
         let disk = &mut self.disk(source);
         let node = Node::open(disk, file)?;
         alternate::all(disk, &node)
+    }
+
+    fn owners(&mut self) -> Option<&mut dyn Owners> {
+        Some(self)
     }
 }

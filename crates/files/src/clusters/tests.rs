@@ -1,8 +1,9 @@
 //! Tables of chance, against the dullest model: all clusters seen so far, in a list.
 
+use crate::clusters::owners::{Claim, Folders, walk};
 use crate::clusters::walk::{Node, Place, Stream, plain};
 use crate::clusters::*;
-use crate::{Attributes, Kind, Unread};
+use crate::{Attributes, FileId, Kind, Owner, Unread};
 
 /// Clusters of 2 bytes, which hold their own number; the table begins at byte 8.
 struct Disk {
@@ -58,18 +59,24 @@ fn disk(entries: Entries, next: &[u32]) -> Disk {
     Disk { bytes, layout, next: next.to_vec() }
 }
 
-/// The first `len` clusters of the chain from `first` on, if it is sound so far; and whether it ever comes back.
-fn modelled(disk: &Disk, first: u32, len: usize) -> (Option<Vec<u32>>, bool) {
+/// The clusters of the chain from `first` on, each once; and whether it ever comes back.
+fn all_of(disk: &Disk, first: u32) -> (Vec<u32>, bool) {
     let mut seen = vec![first];
     let mut at = first;
     loop {
         at = disk.next[(at - FIRST_CLUSTER) as usize];
         let is_loop = seen.contains(&at);
         if is_loop || !disk.layout.is_cluster(at) {
-            return (seen.get(..len).map(<[u32]>::to_vec), is_loop);
+            return (seen, is_loop);
         }
         seen.push(at);
     }
+}
+
+/// The first `len` clusters of the chain from `first` on, if it is sound so far; and whether it ever comes back.
+fn modelled(disk: &Disk, first: u32, len: usize) -> (Option<Vec<u32>>, bool) {
+    let (seen, is_loop) = all_of(disk, first);
+    (seen.get(..len).map(<[u32]>::to_vec), is_loop)
 }
 
 fn node(first: u32, bytes: u64) -> Node {
@@ -81,6 +88,54 @@ fn node(first: u32, bytes: u64) -> Node {
 fn content(clusters: &mut Clusters, disk: &mut Disk, first: u32, len: usize) -> Result<Vec<u32>, Error> {
     let content = clusters.content(disk, node(first, 2 * len as u64), 0, 2 * len)?;
     Ok(content.chunks(2).map(|it| u16::from_le_bytes([it[0], it[1]]).into()).collect())
+}
+
+/// A volume of one file, or of the same file without end.
+struct Volume {
+    clusters: Clusters,
+    file: Claim,
+    is_endless: bool,
+}
+
+const FILE: FileId = FileId { number: 7, generation: 0 };
+
+impl Volume {
+    /// Of a file of `len` clusters.
+    fn new(disk: &Disk, first: u32, len: usize) -> Self {
+        let stream = Stream { place: Place::Chain(first), bytes: 2 * len as u64, is_open: false };
+        let file = Claim { owner: Owner::File(FILE), stream, is_folder: false };
+        Self { clusters: Clusters::new(disk.layout.clone()), file, is_endless: false }
+    }
+
+    /// The clusters of the file, as the walk tells them.
+    fn told(&mut self, disk: &mut Disk, wanted: Option<FileId>) -> Result<Vec<u32>, Error> {
+        let (mut told, heap) = (Vec::new(), disk.layout.heap);
+        walk(self, disk, wanted, &mut |owner, extent| {
+            assert_eq!(owner, Owner::File(FILE));
+            told.extend((extent.start.0..extent.end()).step_by(2).map(|at| ((at - heap) / 2) as u32 + 2));
+        })?;
+        Ok(told)
+    }
+}
+
+impl Folders for Volume {
+    fn clusters(&mut self) -> &mut Clusters {
+        &mut self.clusters
+    }
+
+    fn top(&self) -> Stream {
+        Stream { place: Place::Piece(0), bytes: 1, is_open: false }
+    }
+
+    fn claims(
+        &mut self,
+        _: &mut dyn Source,
+        _: Stream,
+        found: &mut dyn FnMut(Claim) -> Result<(), Error>,
+    ) -> Result<(), Error> {
+        let times = if self.is_endless { usize::MAX } else { 1 };
+        (0..times).try_for_each(|_| found(self.file))
+    }
 }
 
 const KINDS: [Entries; 4] =
@@ -113,6 +168,51 @@ fn a_chain_is_that_of_the_model_or_an_error() {
         }
     }
     assert!(sound > 1000 && loops > 1000, "{sound} {loops}");
+}
+
+#[test]
+fn a_file_has_the_whole_chain_of_the_model_or_it_is_an_error() {
+    let (mut dice, mut longer, mut loops) = (Dice(8), 0, 0);
+    for round in 0..4000 {
+        let entries = KINDS[round % 4];
+        let count = 1 + dice.below(12);
+        let mut value = || match dice.below(12) {
+            0 => 0,
+            1 | 2 => entries.end(),
+            3 => entries.end() - 1,
+            _ => FIRST_CLUSTER + dice.below(count + 1),
+        };
+        let next: Vec<_> = (0..count).map(|_| value()).collect();
+        let mut disk = disk(entries, &next);
+        for first in FIRST_CLUSTER..FIRST_CLUSTER + count {
+            let len = 1 + dice.below(count) as usize;
+            let (model, is_loop) = all_of(&disk, first);
+            let mut volume = Volume::new(&disk, first, len);
+            let told = volume.told(&mut disk, None);
+            assert_eq!(volume.told(&mut disk, Some(FILE)), told);
+            match told {
+                Ok(told) => assert!(told == model && !is_loop && model.len() >= len, "{next:?} from {first}"),
+                Err(error) => assert!(is_loop || model.len() < len, "{next:?} from {first}: {error}"),
+            }
+            longer += u32::from(!is_loop && model.len() > len);
+            loops += u32::from(is_loop);
+        }
+    }
+    assert!(longer > 1000 && loops > 1000, "{longer} {loops}");
+}
+
+#[test]
+fn a_volume_with_too_many_files_or_clusters_is_refused() {
+    let mut disk = disk(Entries::Fat(Width::Fat16), &[0xFFFF; 3]);
+    let mut volume = Volume::new(&disk, 2, 1);
+    volume.is_endless = true;
+    let refused = volume.told(&mut disk, None).unwrap_err();
+    assert_eq!(refused, Error::Unsupported("the volume has more than 1048576 files".into()));
+    volume.is_endless = false;
+    assert_eq!(volume.told(&mut disk, None), Ok(vec![2]));
+    volume.clusters.layout.clusters = (1 << 27) + 1;
+    let refused = volume.told(&mut disk, None).unwrap_err();
+    assert_eq!(refused, Error::Unsupported("the volume has 134217729 clusters, more than 134217728".into()));
 }
 
 #[test]

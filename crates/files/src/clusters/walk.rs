@@ -6,7 +6,7 @@ use quietus_core::base::units::{Addr, Extent};
 use std::ops::Range;
 
 /// Where content lies.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(crate) enum Place {
     /// In one piece, from this byte of the source on.
     Piece(u64),
@@ -153,11 +153,7 @@ impl Walk {
             return Ok(None);
         }
         if !is_there {
-            let (first, end) = (chain.first, self.end);
-            let bytes = (chain.index + 1) * cluster_bytes;
-            let text =
-                format!("the chain of cluster {first} ends after {bytes} bytes, and the file has {end}");
-            return Err(Error::Damaged(text));
+            return Err(clusters.too_short(chain, self.end));
         }
         let within = self.at % cluster_bytes;
         let bytes = (cluster_bytes - within).min(self.end - self.at);

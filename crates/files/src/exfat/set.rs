@@ -17,7 +17,7 @@ use zerocopy::{FromBytes, Immutable, KnownLayout, Unaligned};
 /// EntryType: this entry, and all that follow, were never used.
 pub(super) const END: u8 = 0;
 /// EntryType of the first entry of a file.
-const FILE: u8 = 0x85;
+pub(super) const FILE: u8 = 0x85;
 const STREAM_EXTENSION: u8 = 0xC0;
 const FILE_NAME: u8 = 0xC1;
 /// EntryType: the entry is in use, and belongs to the one before.
@@ -28,6 +28,8 @@ const SECONDARY_COUNT_MAX: u8 = 18;
 pub(super) const SET_BYTES_MAX: u64 = (1 + SECONDARY_COUNT_MAX as u64) * SLOT_BYTES;
 /// FileAttributes: a folder.
 const DIRECTORY: u16 = 0x10;
+/// GeneralSecondaryFlags: the entry can have clusters.
+const ALLOCATION_POSSIBLE: u8 = 1;
 /// GeneralSecondaryFlags: the clusters lie in one piece, and have no chain.
 const NO_FAT_CHAIN: u8 = 2;
 /// Most bytes of a folder.
@@ -84,12 +86,56 @@ const _: () = {
     assert!(size_of::<RawName>() == 32);
 };
 
+/// What an entry says of its clusters.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Allocation {
+    /// The byte of the source at which the entry lies.
+    pub at: u64,
+    pub first: u32,
+    /// DataLength.
+    pub bytes: u64,
+    /// The clusters lie in one piece, and have no chain.
+    pub is_piece: bool,
+}
+
+impl Allocation {
+    fn of(at: u64, raw: &RawStream) -> Self {
+        let is_piece = raw.general_secondary_flags & NO_FAT_CHAIN != 0;
+        Self { at, first: raw.first_cluster.get(), bytes: raw.data_length.get(), is_piece }
+    }
+
+    /// All of the clusters, in a volume of this `layout`; `None` if the entry has none.
+    pub(super) fn stream(self, layout: &Layout) -> Result<Option<Stream>, Error> {
+        let Self { at, first, bytes, is_piece } = self;
+        if bytes == 0 && (is_piece || !layout.is_cluster(first)) {
+            return Ok(None);
+        }
+        if bytes > layout.bytes() {
+            return Err(damaged(at, "DataLength", bytes));
+        }
+        Ok(Some(Stream { place: self.place(layout)?, bytes, is_open: false }))
+    }
+
+    /// Where the clusters lie. There are some.
+    fn place(self, layout: &Layout) -> Result<Place, Error> {
+        let Self { at, first, bytes, is_piece } = self;
+        let clusters = if is_piece { bytes.div_ceil(layout.cluster_bytes) } else { 1 };
+        let last = u32::try_from(u64::from(first) + clusters - 1);
+        if !layout.is_cluster(first) || !last.is_ok_and(|it| layout.is_cluster(it)) {
+            return Err(damaged(at, "FirstCluster", first));
+        }
+        Ok(if is_piece { Place::Piece(layout.at(first)) } else { Place::Chain(first) })
+    }
+}
+
 /// A file, as its entries have it.
 #[derive(Clone, Debug)]
 pub(super) struct Set {
     /// The byte of the source at which its first entry lies.
     pub at: u64,
     pub name: String,
+    /// Clusters beside those of the content: those of vendors.
+    pub further: Vec<Allocation>,
     file: RawFile,
     stream: RawStream,
 }
@@ -128,7 +174,8 @@ impl Set {
             return Err(damaged(at + SLOT_BYTES, "EntryType", format_args!("{entry_type:#x}")));
         }
         let name = Self::name(at, &stream, names)?;
-        Ok(Self { at, name, file, stream })
+        let further = names.iter().zip(2_u64..).filter_map(|(bytes, n)| further(at + n * SLOT_BYTES, bytes));
+        Ok(Self { at, name, further: further.collect(), file, stream })
     }
 
     fn name(at: u64, stream: &RawStream, names: &[Bytes]) -> Result<String, Error> {
@@ -172,21 +219,21 @@ impl Set {
         }
         attributes.allocated_bytes = layout.allocated(length);
         let bytes = if is_folder { length } else { valid };
-        let place = if length == 0 { Place::Piece(0) } else { self.place(at, layout)? };
+        let place = if length == 0 { Place::Piece(0) } else { self.content().place(layout)? };
         Ok(Node { attributes, stream: Stream { place, bytes, is_open: false } })
     }
 
-    fn place(&self, at: u64, layout: &Layout) -> Result<Place, Error> {
-        let first = self.stream.first_cluster.get();
-        let is_piece = self.stream.general_secondary_flags & NO_FAT_CHAIN != 0;
-        let clusters =
-            if is_piece { self.stream.data_length.get().div_ceil(layout.cluster_bytes) } else { 1 };
-        let last = u32::try_from(u64::from(first) + clusters - 1);
-        if !layout.is_cluster(first) || !last.is_ok_and(|it| layout.is_cluster(it)) {
-            return Err(damaged(at, "FirstCluster", first));
-        }
-        Ok(if is_piece { Place::Piece(layout.at(first)) } else { Place::Chain(first) })
+    /// The clusters of the content.
+    pub(super) fn content(&self) -> Allocation {
+        Allocation::of(self.at + SLOT_BYTES, &self.stream)
     }
+}
+
+/// The clusters of an entry behind the one of the content, if it has some.
+fn further(at: u64, bytes: &Bytes) -> Option<Allocation> {
+    let raw: RawStream = zerocopy::transmute!(*bytes);
+    let has_clusters = raw.entry_type != FILE_NAME && raw.general_secondary_flags & ALLOCATION_POSSIBLE != 0;
+    has_clusters.then(|| Allocation::of(at, &raw))
 }
 
 /// Gathers the entries of a set from the slots of a folder.

@@ -4,7 +4,7 @@
 //!    a damaged block, or one that cannot be read, hides its own names only.
 //! 2. The first damage is the error given at the end.
 
-use crate::ntfs::disk::{Disk, damaged};
+use crate::ntfs::disk::{Disk, FIRST_USER_RECORD, damaged};
 use crate::ntfs::name::{FILE_NAME, Name};
 use crate::ntfs::node::Node;
 use crate::ntfs::stream::Stream;
@@ -34,8 +34,6 @@ const BITMAP_BYTES: usize = 4096;
 const LARGE_INDEX: u8 = 1;
 /// Flag of an entry: it ends its block, and has no name.
 const INDEX_ENTRY_END: u16 = 2;
-/// Records below this are those of the system.
-const FIRST_USER_RECORD: u64 = 24;
 
 /// The head of a root.
 #[derive(FromBytes, Immutable, KnownLayout, Unaligned, Clone, Copy, Debug)]

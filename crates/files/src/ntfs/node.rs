@@ -140,6 +140,27 @@ impl Node {
         Ok(())
     }
 
+    /// Calls `found` for each record of the file: its own, and those that its list names.
+    pub(super) fn each_record(
+        &self,
+        disk: &mut Disk,
+        found: &mut dyn FnMut(&mut Disk, &Record) -> Result<(), Error>,
+    ) -> Result<(), Error> {
+        found(disk, &self.record)?;
+        let mut holders = Vec::new();
+        for listed in entries(self.list.as_deref().unwrap_or_default()) {
+            holders.push(listed.map_err(|lie| damaged(self.number, lie))?.mft_reference);
+        }
+        holders.retain(|it| number_of(*it) != self.number);
+        holders.sort_unstable();
+        holders.dedup();
+        for mft_reference in holders {
+            let record = disk.extension(self.number, mft_reference)?;
+            found(disk, &record)?;
+        }
+        Ok(())
+    }
+
     fn each_in(
         &self,
         record: &Record,

@@ -12,20 +12,20 @@ pub struct Disk {
     pub image: Image,
 }
 
-const FOLDER: u16 = 0x10;
-const ARCHIVE: u16 = 0x20;
-const IN_CHAIN: u8 = 1;
-const IN_ONE_PIECE: u8 = 3;
+pub const FOLDER: u16 = 0x10;
+pub const ARCHIVE: u16 = 0x20;
+pub const IN_CHAIN: u8 = 1;
+pub const IN_ONE_PIECE: u8 = 3;
 
 /// A file as its entries have it.
 #[derive(Clone, Copy)]
-struct File<'a> {
-    name: &'a str,
-    attributes: u16,
-    flags: u8,
-    cluster: u32,
-    valid: u64,
-    bytes: u64,
+pub struct File<'a> {
+    pub name: &'a str,
+    pub attributes: u16,
+    pub flags: u8,
+    pub cluster: u32,
+    pub valid: u64,
+    pub bytes: u64,
 }
 
 impl Disk {
@@ -45,12 +45,12 @@ impl Disk {
         self.cluster(self.image.u32(96) as u32)
     }
 
-    fn set(&mut self, n: u32, value: u32) {
+    pub fn set(&mut self, n: u32, value: u32) {
         self.image.put(self.table() + u64::from(n) * 4, &value.to_le_bytes());
     }
 
     /// Writes `bytes` to these clusters, as a chain or without one, and marks them as used.
-    fn fill(&mut self, clusters: &[u32], has_chain: bool, bytes: &[u8]) {
+    pub fn fill(&mut self, clusters: &[u32], has_chain: bool, bytes: &[u8]) {
         for (n, part) in clusters.iter().zip(bytes.chunks(512)) {
             self.image.put(self.cluster(*n), part);
         }
@@ -71,10 +71,18 @@ impl Disk {
     }
 
     /// Adds a file to the root, with its set in one cluster. Returns where its entry lies.
-    fn add(&mut self, file: File) -> u64 {
+    pub fn add(&mut self, file: File) -> u64 {
         let at = self.end_of_root();
         self.image.put(at, &set(file));
         at
+    }
+
+    /// Adds sets to the root, which goes on in cluster 800, and has not come there yet.
+    pub fn add_all(&mut self, sets: &[u8]) {
+        let (at, end) = (self.end_of_root(), self.root() + 512);
+        let (here, there) = sets.split_at(sets.len().min((end - at) as usize));
+        self.image.put(at, here);
+        self.image.put(self.cluster(800), there);
     }
 
     pub fn open(&mut self) -> Box<dyn Volume> {
@@ -99,7 +107,7 @@ fn hash(name: &str) -> u16 {
 }
 
 /// The entries of a file: 2026-11-30, 12:34:56 when written, in a zone one hour and a quarter behind UTC.
-fn set(file: File) -> Vec<u8> {
+pub fn set(file: File) -> Vec<u8> {
     let mut units: Vec<u16> = file.name.encode_utf16().collect();
     let (length, names) = (units.len(), units.len().div_ceil(15));
     units.resize(names * 15, 0);
@@ -125,7 +133,7 @@ fn set(file: File) -> Vec<u8> {
     entries
 }
 
-fn resum(entries: &mut [u8]) {
+pub fn resum(entries: &mut [u8]) {
     let sum = sum(entries);
     entries[2..4].copy_from_slice(&sum.to_le_bytes());
 }
@@ -164,13 +172,8 @@ pub fn filled(name: &str) -> (Disk, Vec<u8>) {
         set(File { name: "in a chain", cluster: 600, ..folder }),
     ]
     .concat();
-    // The root goes on in another cluster.
-    let (at, end) = (disk.end_of_root(), disk.root() + 512);
-    let (here, there) = rest.split_at(rest.len().min((end - at) as usize));
-    disk.image.put(at, here);
     disk.fill(&[root, 800], true, &[]);
-    let there_at = disk.cluster(800);
-    disk.image.put(there_at, there);
+    disk.add_all(&rest);
     (disk, bytes)
 }
 

@@ -8,5 +8,6 @@ mod finding;
 mod hostile;
 mod image;
 mod ntfs;
+mod owners;
 mod tool;
 mod tree;

@@ -59,7 +59,7 @@ pub fn filled(name: &str, mib: u64, cluster: &str, sector: &str) -> (Image, Vec<
     (image, large)
 }
 
-fn open(image: &mut Image) -> Box<dyn Volume> {
+pub fn open(image: &mut Image) -> Box<dyn Volume> {
     ntfs::open(image).unwrap()
 }
 
@@ -71,7 +71,7 @@ pub fn record(image: &Image, number: u64) -> Range<u64> {
 }
 
 /// Where the first attribute of `kind` lies in record `number`.
-fn attribute(image: &Image, number: u64, kind: u64) -> u64 {
+pub fn attribute(image: &Image, number: u64, kind: u64) -> u64 {
     let record = record(image, number);
     let mut at = record.start + image.u16(record.start + 0x14);
     while image.u32(at) != kind {

@@ -1,6 +1,7 @@
 //! Questions to a volume, in short.
 
 use crate::image::Image;
+use quietus_core::base::units::{Addr, Extent};
 use quietus_files::{Entry, Error, FileId, Kind, Run, Volume, path};
 
 /// The names in the folder at `path`, in order.
@@ -50,10 +51,23 @@ pub fn runs(volume: &mut dyn Volume, image: &mut Image, file: FileId) -> Result<
     Ok(runs)
 }
 
+/// Asks who has what: of all rolls, and of some files.
+fn ask_owners(volume: &mut dyn Volume, image: &mut Image, files: &[FileId]) {
+    let end = image.bytes.len() as u64;
+    let is_there = |at: Extent<Addr>| assert!(at.len > 0 && at.end() <= end, "{at:?} lies within the volume");
+    let Some(owners) = volume.owners() else { return };
+    for roll in owners.rolls(image).unwrap_or_default() {
+        let _ = owners.roll(image, roll, &mut |_, extent| is_there(extent));
+    }
+    for file in files {
+        let _ = owners.owned(image, *file, &mut |extent| is_there(extent));
+    }
+}
+
 /// Asks everything of every file, as far as it can be reached through four folders. Returns how many files there were.
 pub fn ask_everything(volume: &mut dyn Volume, image: &mut Image) -> usize {
     let mut folders = vec![(0, volume.root())];
-    let mut asked = 0;
+    let (mut asked, mut files) = (0, Vec::new());
     while let Some((depth, folder)) = folders.pop() {
         let mut entries: Vec<Entry> = Vec::new();
         let _ = volume.list(image, folder, &mut |it| {
@@ -62,6 +76,7 @@ pub fn ask_everything(volume: &mut dyn Volume, image: &mut Image) -> usize {
         });
         for entry in entries {
             asked += 1;
+            files.push(entry.file);
             assert!(!matches!(&*entry.name, b"" | b"." | b".."), "{entry:?}");
             assert!(!entry.name.contains(&b'/') && !entry.name.contains(&0), "{entry:?}");
             let _ = volume.find(image, folder, &entry.name);
@@ -74,5 +89,7 @@ pub fn ask_everything(volume: &mut dyn Volume, image: &mut Image) -> usize {
             }
         }
     }
+    files.truncate(20);
+    ask_owners(volume, image, &files);
     asked
 }

@@ -71,13 +71,10 @@ impl FilesWeighed {
     /// Whether nothing is left of what is asked for: the current state may only show what `which` does not mean.
     #[must_use]
     pub fn is_all_that_is_asked(&self, which: &Which) -> bool {
-        let Planned {
-            current_blocks, others_blocks, unknown_blocks, log_copies, log_unsearched_bytes, ..
-        } = &self.stays;
-        let is_shown = *which == Which::All && *current_blocks > 0;
-        !is_shown
-            && others_blocks + unknown_blocks + log_copies + log_unsearched_bytes == 0
-            && self.refused.is_empty()
+        let it = &self.stays;
+        let is_shown = *which == Which::All && it.current_blocks > 0;
+        let others = it.others_blocks + it.unknown_blocks + it.inline_files;
+        !is_shown && others + it.log_copies + it.log_unsearched_bytes == 0 && self.refused.is_empty()
     }
 }
 

@@ -64,7 +64,7 @@ impl Drop for Mount<'_> {
 }
 
 /// Sets an attribute of ntfs-3g's own.
-fn set(path: &Path, name: &str, value: &str) {
+pub fn set(path: &Path, name: &str, value: &str) {
     run("setfattr", &["-h", "-n", &format!("system.ntfs_{name}"), "-v", value, path.to_str().unwrap()], "");
 }
 

@@ -8,7 +8,7 @@ use quietus_files::{Error, FileId, ntfs};
 /// The record that is made to extend others: one of the system's that has no use.
 pub const EXTENSION: u64 = 15;
 /// Clusters that the first part of a file keeps.
-const KEPT: u64 = 5;
+pub const KEPT: u64 = 5;
 const CLUSTER_BYTES: u64 = 4096;
 
 /// The end of each 512 bytes of a record, which the update sequence has.
@@ -18,7 +18,7 @@ fn ends(record: &[u8]) -> [(usize, usize); 2] {
 }
 
 /// Record `number`, with other bytes between its header and its end.
-fn change(image: &mut Image, number: u64, change: impl FnOnce(&mut [u8])) {
+pub fn change(image: &mut Image, number: u64, change: impl FnOnce(&mut [u8])) {
     let start = record(image, number).start;
     let bytes = &mut image.bytes[start as usize..][..1024];
     for (saved, end) in ends(bytes) {
@@ -193,7 +193,7 @@ fn a_list_that_names_the_file_for_each_part_is_no_loop() {
 }
 
 /// Moves all but the first clusters of `$MFT` to byte 6 MiB, and lets record `extension` say so.
-fn split_mft(image: &mut Image, extension: u64) {
+pub fn split_mft(image: &mut Image, extension: u64) {
     const MOVED: u64 = 6 << 20;
     let end = image.u32(attribute(image, 0, 0x80) + 0x18) + 1;
     let (start, len) = (record(image, 0).start + KEPT * CLUSTER_BYTES, (end - KEPT) * CLUSTER_BYTES);

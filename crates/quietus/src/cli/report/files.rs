@@ -143,6 +143,9 @@ fn stays(out: &mut String, it: &FilesWeighed) -> fmt::Result {
     for (blocks, why) in lines.into_iter().filter(|(blocks, _)| *blocks > 0) {
         writeln!(out, "stays  {:>12}  {why}", bytes(blocks * BLOCK_BYTES))?;
     }
+    if stays.inline_files > 0 {
+        writeln!(out, "stays  {:>12}  with content within their metadata", files(stays.inline_files))?;
+    }
     if it.unnamed_blocks > 0 {
         let unnamed = bytes(it.unnamed_blocks * BLOCK_BYTES);
         writeln!(

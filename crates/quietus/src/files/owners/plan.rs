@@ -8,7 +8,7 @@ use crate::disk::Step;
 use crate::files::disk::Disk;
 use crate::files::history::{Unreadable, changed, epochs};
 use crate::files::past::Past;
-use crate::files::{Error, Target};
+use crate::files::{Error, Look, Target};
 use quietus_core::base::extents::ExtentMap;
 use quietus_core::base::units::{Addr, BLOCK_BYTES, Extent};
 use quietus_files::{FileId, Owner};
@@ -63,6 +63,8 @@ pub struct Planned {
     pub unmeant_blocks: u64,
     /// An epoch shows them that is not understood.
     pub unknown_blocks: u64,
+    /// Files whose content lies within their metadata in an epoch that is meant: it stays.
+    pub inline_files: u64,
     /// Copies of blocks that die in the log of the file system, in the epochs and in the current state.
     pub log_copies: u64,
     /// Bytes of that log, in all epochs, that could not be searched.
@@ -169,7 +171,7 @@ impl Task<'_> {
         let mut census = Census::of_files(self.disk, self.target, self.size_bytes, files);
         let (mut wanted, mut moving) = (ExtentMap::default(), Vec::<Moving>::new());
         let last = self.kept.last().map_or(0, |line| line.epoch);
-        let mut meant_before = None;
+        let (mut meant_before, mut inline) = (None, BTreeSet::new());
         for (n, line) in self.kept.iter().enumerate() {
             if !step(n as u64, 2 * self.kept.len() as u64) {
                 return Err(Error::Interrupted);
@@ -180,6 +182,7 @@ impl Task<'_> {
             if is_same {
                 continue;
             }
+            inline.extend(self.inline(line.epoch, &meant));
             let mut files = HashSet::new();
             for (owner, extent) in census.owners() {
                 let Owner::File(file) = owner else { continue };
@@ -197,7 +200,19 @@ impl Task<'_> {
         let next: Vec<u64> = moving.iter().skip(1).map(|it| it.epochs.0 - 1).collect();
         moving.iter_mut().zip(next).for_each(|(it, to)| it.epochs.1 = to);
         self.moving = moving;
+        self.stays.inline_files = inline.len() as u64;
         Ok(wanted)
+    }
+
+    /// Those of `files` whose content lies within their metadata in `epoch`, at least in part.
+    fn inline(&self, epoch: u64, files: &BTreeSet<FileId>) -> BTreeSet<FileId> {
+        // An epoch that is not understood keeps all that it shows.
+        let Ok(mut look) = Look::new(self.disk, self.target, Some(&epoch.to_string())) else {
+            return BTreeSet::new();
+        };
+        let is_inline =
+            |file: &FileId| look.runs(*file).is_ok_and(|runs| runs.iter().any(|run| run.place.is_none()));
+        files.iter().copied().filter(is_inline).collect()
     }
 
     /// What each kept epoch says of the blocks that are wanted, by their numbers.

@@ -28,6 +28,28 @@ impl Guest {
         guest
     }
 
+    /// The same with FAT16.
+    pub(super) fn fat() -> Self {
+        let bench = Bench::new(&["--size", SIZE, "--epoch", "manual"]);
+        let image = bench.disk.beside("image");
+        std::fs::write(&image, vec![0; 8 << 20]).expect("an image");
+        tool("mkfs.fat", &["-F", "16", "-s", "1", image.to_str().expect("text")]);
+        Self { bench, image, shown: vec![0; 8 << 20] }
+    }
+
+    /// Puts a file into a FAT.
+    pub(super) fn put(&self, name: &str, content: &str) {
+        let file = self.bench.disk.beside("content");
+        std::fs::write(&file, content).expect("a file");
+        let (image, file) = (self.image.to_str().expect("text"), file.to_str().expect("text"));
+        tool("mcopy", &["-o", "-i", image, file, &format!("::{name}")]);
+    }
+
+    /// Deletes a file of a FAT.
+    pub(super) fn take(&self, name: &str) {
+        tool("mdel", &["-i", self.image.to_str().expect("text"), &format!("::{name}")]);
+    }
+
     /// Makes the file system anew.
     pub(super) fn format(&self, mkfs: &[&str]) {
         let path = self.image.to_str().expect("text");

@@ -211,3 +211,37 @@ fn what_cannot_be_done_is_refused_and_nothing_is_forgotten() {
     assert_gone(&guest, "@2:/home/letter");
     check_others(&guest);
 }
+
+#[test]
+fn content_within_metadata_stays_and_is_counted() {
+    let mut guest = Guest::new(&["-t", "ext4", "-b", "4096", "-I", "256", "-O", "inline_data"]);
+    let _server = guest.bench.disk.serve(&["--key-file", &guest.bench.key, "--detect", "off"]);
+    guest.write("small", "a few words");
+    assert_eq!(guest.close(), 1);
+    guest.change(&["rm small"]);
+    assert_eq!(guest.close(), 2);
+    let done = answer(&guest, ":/small", &["--wait"], 3);
+    assert_eq!((&done["dies_blocks"], &done["stays"]["inline_files"]), (&0.into(), &1.into()), "{done}");
+    assert_eq!(guest.cat("@1:/small", &[]), "a few words");
+}
+
+#[test]
+fn a_file_of_fat_is_what_each_epoch_has_at_the_path() {
+    let mut guest = Guest::fat();
+    let _server = guest.bench.disk.serve(&["--key-file", &guest.bench.key, "--detect", "off"]);
+    guest.put("LETTER.TXT", &content("letter", 1, 2000));
+    guest.put("OTHER.TXT", &content("other", 1, 2000));
+    assert_eq!(guest.close(), 1);
+    // The next file has the place of the letter, also in the folder.
+    guest.take("LETTER.TXT");
+    guest.put("LATER.TXT", &content("later", 1, 3000));
+    assert_eq!(guest.close(), 2);
+    let (status, why) = error(&guest.run("forget", ":/LETTER.TXT", &[]));
+    assert!(status == Some(1) && why.contains("--one-witness"), "{status:?} {why}");
+    let done = answer(&guest, ":/letter.txt", &["--one-witness", "--wait"], 3);
+    assert!(done["dies_blocks"].as_u64() > Some(5), "{done}");
+    assert!(done["stays"]["others_blocks"].as_u64() < Some(3), "{done}");
+    assert_gone(&guest, "@1:/LETTER.TXT");
+    assert_eq!(guest.cat("@1:/OTHER.TXT", &[]), content("other", 1, 2000));
+    assert_eq!(guest.cat("@2:/LATER.TXT", &[]), content("later", 1, 3000));
+}
