@@ -7,6 +7,9 @@ another number of epochs. The answer is checked: each version, and its first and
 Reads are counted in a run of its own, by strace, which is not timed: the calls of the control socket, and the blocks that the calls `read` ask for. The versions of the blocks on the way to the
 file are the blocks that are read to look at one epoch, and the version of the inode's block in each epoch that changes the file. The journal is empty.
 
+*Plan* is `quietus forget --dry-run` of the first file: the blocks that it alone has had, in all epochs; by one reader, and with the second one, which reads the file in each epoch that
+changes a block of its inode.
+
 The bars, at the most epochs: a second; 1.1 times as many blocks read as there are versions of blocks on the way; 1.05 times as long as with the fewest epochs.
 """
 
@@ -25,6 +28,7 @@ from . import Benchmark, medians
 
 BLOCK = 4096
 SECONDS_MAX, READS_MAX, TIMES_MAX = 1, 1.1, 1.05
+SOMETHING_STAYS = 3
 # Where an inode has its times of change: of the inode, and of the content.
 I_CTIME, I_MTIME = 0x0C, 0x10
 FIRST_TIME = 1_700_000_000
@@ -36,7 +40,7 @@ RANGE = re.compile(r"\[(\d+),(\d+)\]")
 class Bench(Benchmark):
     """A case is a number of epochs, in words."""
 
-    Sample = namedtuple("Sample", "seconds calls reads path filled")
+    Sample = namedtuple("Sample", "seconds calls reads path alone plan filled")
     defaults = {"size": "64M", "repetitions": 1}
     short = {"epochs": "100,1000", "versions": 100}
     programs = ("mke2fs", "debugfs", "strace")
@@ -57,11 +61,13 @@ class Bench(Benchmark):
         expected = []
         filled = elapsed(lambda: expected.extend(self.fill(server, image, int(epochs))))
         times = [elapsed(lambda: self.check(server, expected)) for _ in range(self.options.runs)]
+        alone = elapsed(lambda: self.plan(server, "--one-witness"))
+        plan = elapsed(lambda: self.plan(server))
         calls, reads = self.counted(server)
         # The look at the first epoch reads each block on the way once.
         path = len(image.path_blocks) + len(expected) - 1
         server.remove()
-        return self.Sample(median(times), calls, reads, path, filled)
+        return self.Sample(median(times), calls, reads, path, alone, plan, filled)
 
     def fill(self, server, image, epochs):
         """Writes all epochs; those that show the first file for the first time as it is then."""
@@ -101,6 +107,13 @@ class Bench(Benchmark):
         if found[::-1] != list(zip(expected, ends)):
             raise LabError(f"history found {len(found)} versions, not {len(expected)}, or others: the last ones are {found[:3]}")
 
+    def plan(self, server, *more):
+        """Plans to forget the file: all versions but the last die, which the current state shows, too."""
+        done = subprocess.run([server.binary, "--json", "forget", f"{server.disk}:/first", "--dry-run", *more], capture_output=True, text=True)
+        found = json.loads(done.stdout)
+        if done.returncode != SOMETHING_STAYS or found["dies_blocks"] != self.options.versions - 1 or found["stays"]["current_blocks"] != 1:
+            raise LabError(f"quietus forget --dry-run ended with {done.returncode}: {done.stdout}{done.stderr}")
+
     def counted(self, server):
         """How many calls the history makes, and how many blocks it asks for."""
         log = self.work.file("calls")
@@ -118,10 +131,10 @@ class Bench(Benchmark):
     def render(self, samples):
         rows = []
         for (epochs,), found in samples.items():
-            seconds, calls, reads, path, filled = medians(found, *self.Sample._fields)
+            seconds, calls, reads, path, alone, plan, filled = medians(found, *self.Sample._fields)
             rows.append([f"{int(epochs):,}", f"{self.options.versions:,}", f"{seconds * 1000:,.1f} ms", f"{calls:,.0f}", f"{reads:,.0f}", f"{path:,.0f}",
-                         f"{reads / path:.2f}", f"{filled:,.0f} s"])
-        return table(["epochs", "versions", "time", "calls", "blocks read", "versions of blocks on the way", "read / versions", "to write all"], rows)
+                         f"{reads / path:.2f}", f"{alone:,.2f} s", f"{plan:,.2f} s", f"{filled:,.0f} s"])
+        return table(["epochs", "versions", "time", "calls", "blocks read", "versions of blocks on the way", "read / versions", "plan, one reader", "plan, two", "to write all"], rows)
 
     def missed(self, samples):
         fewest, *_, most = [None, *self.cases()] if len(self.cases()) == 1 else self.cases()

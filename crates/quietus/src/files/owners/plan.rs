@@ -69,7 +69,7 @@ pub struct Planned {
     pub log_copies: u64,
     /// Bytes of that log, in all epochs, that could not be searched.
     pub log_unsearched_bytes: u64,
-    /// Epochs whose file system is not understood, and the reasons.
+    /// Epochs whose file system is not understood, and the reasons: the first one of those that have the same.
     pub not_understood: Vec<Unreadable>,
 }
 
@@ -238,7 +238,9 @@ impl Task<'_> {
                     meant_before = Some(meant);
                 }
                 Said::Unknown(why) => {
-                    self.stays.not_understood.push(Unreadable { epoch: Some(line.epoch), why });
+                    let known = self.stays.not_understood.last().is_some_and(|last| last.why == why);
+                    let epoch = Some(line.epoch);
+                    self.stays.not_understood.extend((!known).then_some(Unreadable { epoch, why }));
                     blocks.values_mut().for_each(|block| block.note(n, State::Unknown));
                     meant_before = None;
                 }
@@ -354,4 +356,50 @@ fn joined(mut parts: Vec<Part>) -> Vec<Part> {
     }
     all.sort_unstable_by_key(|part| (part.blocks.start, part.epochs));
     all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn part(first: u64, blocks: u64, epochs: (u64, u64)) -> Part {
+        Part { blocks: Extent::new(first * BLOCK_BYTES, blocks * BLOCK_BYTES), epochs }
+    }
+
+    #[test]
+    fn neighbours_of_the_same_epochs_are_one_part_and_parts_are_in_order() {
+        let all = vec![
+            part(7, 1, (1, 2)),
+            part(4, 1, (3, 3)),
+            part(5, 1, (1, 2)),
+            part(6, 1, (1, 2)),
+            part(4, 1, (1, 2)),
+        ];
+        assert_eq!(joined(all), [part(4, 4, (1, 2)), part(4, 1, (3, 3))]);
+        assert_eq!(joined(Vec::new()), []);
+    }
+
+    #[test]
+    fn a_block_is_what_the_last_epoch_said_that_said_something_else() {
+        let mut block = Block::default();
+        for (at, state) in [(0, State::Free), (2, State::Own), (3, State::Own), (6, State::Other)] {
+            block.note(at, state);
+        }
+        let all: Vec<_> = (0..8).map(|at| block.at(at)).collect();
+        use State::{Free, Other, Own};
+        assert_eq!(all, [Free, Free, Own, Own, Own, Own, Other, Other]);
+        assert!(block.within(3, 5).eq([Own]) && block.within(1, 6).eq([Free, Own, Other]));
+        assert_eq!(Block::default().at(9), Free);
+    }
+
+    #[test]
+    fn a_file_is_meant_in_the_spans_that_were_chosen() {
+        let [one, other] = [1, 2].map(|number| FileId { number, generation: 0 });
+        let mut chosen = Chosen::default();
+        for (file, span) in [(one, (2, 3)), (one, (6, 9)), (other, (3, 3))] {
+            chosen.add(file, span);
+        }
+        let meant = |epoch| chosen.meant(epoch).into_iter().collect::<Vec<_>>();
+        assert_eq!([1, 2, 3, 4, 9].map(meant), [vec![], vec![one], vec![one, other], vec![], vec![one]]);
+    }
 }

@@ -29,9 +29,13 @@ struct Code {
 impl Code {
     /// What stands in `at`, bytes of the disk.
     fn spell(&self, at: Extent<Addr>, to: &mut [u8]) {
-        for (address, byte) in (at.start.0..at.end()).zip(to) {
-            let cell = self.cell(address / CELL_BYTES * CELL_BYTES);
-            *byte = cell[(address % CELL_BYTES) as usize];
+        let (mut from, mut rest) = (at.start.0, to);
+        while from < at.end() {
+            let skip = from % CELL_BYTES;
+            let len = (CELL_BYTES - skip).min(at.end() - from);
+            let (part, behind) = rest.split_at_mut(len as usize);
+            part.copy_from_slice(&self.cell(from - skip)[skip as usize..][..len as usize]);
+            (from, rest) = (from + len, behind);
         }
     }
 
@@ -176,4 +180,35 @@ fn expected(
         }
     }
     Ok(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_byte_of_a_place_is_that_of_its_cell_wherever_a_read_begins() {
+        let code = Code { key: RandomState::new(), start: 0 };
+        let mut whole = vec![0; 4096];
+        code.spell(Extent::new(8192, 4096), &mut whole);
+        for (n, cell) in whole.chunks(CELL_BYTES as usize).enumerate() {
+            assert_eq!(code.address(cell), Some(8192 + n as u64 * CELL_BYTES));
+        }
+        for (from, len) in [(1, 1), (15, 2), (7, 100), (4095, 1), (16, 16), (3, 0)] {
+            let mut part = vec![0; len];
+            code.spell(Extent::new(8192 + from as u64, len as u64), &mut part);
+            assert_eq!(part, whole[from..from + len], "{len} bytes from {from}");
+        }
+    }
+
+    #[test]
+    fn a_cell_of_another_place_or_run_or_a_guest_s_own_is_told_apart() {
+        let [code, other] = [(); 2].map(|()| Code { key: RandomState::new(), start: 4096 });
+        let mut cell = code.cell(65_536);
+        assert_eq!(difference(&code, 9, &cell), "byte 9 lies at address 61440 for it");
+        assert_eq!(difference(&other, 9, &cell), "byte 9 lies elsewhere for it");
+        cell[15] ^= 1;
+        assert_eq!(code.address(&cell), None);
+        assert_eq!(difference(&code, 9, &cell[..15]), "byte 9 lies elsewhere for it");
+    }
 }
