@@ -196,10 +196,10 @@ fn files_at(
 
 /// Why what `target` names has no content that can be forgotten, and what to do.
 fn not_a_file(target: &Target, kind: Kind) -> String {
-    let (path, disk) = (target.path.trim_end_matches('/'), target.disk.display());
+    let below = Target { path: format!("{}/**", target.path.trim_end_matches('/')), ..target.clone() };
     match kind {
         Kind::Folder => {
-            format!("{target} is a folder, whose names stay; use \"{disk}:{path}/**\" for the files below it")
+            format!("{target} is a folder, whose names stay; use \"{below}\" for the files below it")
         }
         _ => format!("{target} is no regular file, and has no content"),
     }
