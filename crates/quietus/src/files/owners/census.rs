@@ -79,6 +79,14 @@ pub(super) struct Census<'a> {
     /// Pages by the number of a block where something belongs that they were read from.
     by_home: HashMap<u64, Vec<Key>>,
     elsewhere: Elsewhere,
+    last: Option<Last>,
+}
+
+/// What the epoch said that was looked at last.
+struct Last {
+    said: Said,
+    /// The first epoch that changes a block from which the file system was opened.
+    reopens: u64,
 }
 
 /// What does not lie where it belongs, in the epoch that was looked at last; places are those of the disk.
@@ -152,21 +160,39 @@ impl<'a> Census<'a> {
             stale: BinaryHeap::new(),
             by_home: HashMap::new(),
             elsewhere: Elsewhere::default(),
+            last: None,
         }
     }
 
     /// Looks at `epoch`, which follows those that were looked at.
     pub(super) fn look(&mut self, epoch: u64, step: Step<'_>) -> Result<Said, Error> {
+        let is_stale = self.stale.peek().is_some_and(|Reverse((at, _))| *at <= epoch);
+        if let Some(last) = self.last.as_ref().filter(|last| !is_stale && epoch < last.reopens) {
+            return Ok(match &last.said {
+                Said::Unknown(why) => Said::Unknown(why.clone()),
+                Said::Same | Said::Changed => Said::Same,
+            });
+        }
         let state = State::of_many(self.disk, epoch, self.size_bytes, &self.past);
         let seen = state.seen();
-        let mut opened = match quietus_files::open(Box::new(state), self.target.partition) {
-            Ok(opened) => opened,
-            Err(error) => {
-                self.learn(epoch, &seen)?;
-                return Ok(Said::Unknown(error.to_string()));
-            }
+        let opened = quietus_files::open(Box::new(state), self.target.partition);
+        let reopens = self.learn(epoch, &seen)?;
+        let said = match opened {
+            Ok(opened) => self.look_into(epoch, opened, &seen, step)?,
+            Err(error) => Said::Unknown(error.to_string()),
         };
-        self.learn(epoch, &seen)?;
+        self.last = Some(Last { said: said.clone(), reopens });
+        Ok(said)
+    }
+
+    /// Looks at the file system of `epoch`.
+    fn look_into(
+        &mut self,
+        epoch: u64,
+        mut opened: Found,
+        seen: &Seen,
+        step: Step<'_>,
+    ) -> Result<Said, Error> {
         if opened.owners().is_none() {
             let name = opened.volume.name();
             let why = format!("{name}: which file has which block is not known to this program");
@@ -179,7 +205,7 @@ impl<'a> Census<'a> {
             if !step(epoch, epoch) {
                 return Err(Error::Interrupted);
             }
-            self.put(key, &mut opened, &seen, &mut due);
+            self.put(key, &mut opened, seen, &mut due);
             looked.push(key);
         }
         self.schedule(epoch, &looked)?;
@@ -194,10 +220,13 @@ impl<'a> Census<'a> {
         })
     }
 
-    /// Asks when the blocks change that were read, so that their content is known to later epochs.
-    fn learn(&self, epoch: u64, seen: &Seen) -> Result<(), Error> {
+    /// Asks when the blocks change that were read, so that their content is known to later epochs. Returns the first epoch that changes one
+    /// of them.
+    fn learn(&self, epoch: u64, seen: &Seen) -> Result<u64, Error> {
         let parts = blocks(&std::mem::take(&mut *seen.borrow_mut()), self.size_bytes);
-        Ok(self.past.borrow_mut().learn(self.disk, &parts, epoch)?)
+        let mut past = self.past.borrow_mut();
+        past.learn(self.disk, &parts, epoch)?;
+        Ok(past.next_change(&parts, epoch).map_or(u64::MAX, |it| it.epoch))
     }
 
     /// The pages that are not known, or stale.
