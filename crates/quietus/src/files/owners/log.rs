@@ -6,6 +6,7 @@
 use super::part::Part;
 use crate::disk::Step;
 use crate::files::history::changed;
+use crate::files::past::Past;
 use crate::files::{Disk, Error, State, Target};
 use quietus_core::base::extents::ExtentMap;
 use quietus_core::base::units::{Addr, Extent};
@@ -18,13 +19,15 @@ use std::rc::Rc;
 const LOG_BYTES_MAX: u64 = 4 << 30;
 /// Bytes that are read at once.
 const PIECE_BYTES: u64 = 4 << 20;
+/// Blocks are compared by parts of this length: a file that grows leaves earlier states of its last block in the log, which lay nowhere else.
+const SECTOR_BYTES: usize = 512;
 /// A copy has zeros there if its content began with the log's own magic number.
 const ESCAPED_BYTES: usize = 4;
 
 /// What was found in the log.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(super) struct InLog {
-    /// Copies of what dies, each once for each time that the log got it.
+    /// Blocks with copies of what dies, each once for each time that the log got it.
     pub(super) copies: u64,
     /// Bytes of the log in epochs that were not searched, or could not be read.
     pub(super) unsearched: u64,
@@ -33,8 +36,6 @@ pub(super) struct InLog {
 /// A search under way.
 pub(super) struct Search<'a> {
     disk: &'a Rc<Disk>,
-    /// The kept epochs, in order.
-    kept: &'a [u64],
     /// Where the log lies on the disk.
     log: ExtentMap<Addr, ()>,
     block_bytes: u64,
@@ -46,15 +47,15 @@ pub(super) struct Search<'a> {
 }
 
 impl<'a> Search<'a> {
-    /// A search for what `parts` have, on the file system of `target`.
+    /// A search for what `parts` have, on the file system of `target`, up to the `last` kept epoch and the current state.
     pub(super) fn new(
         disk: &'a Rc<Disk>,
         target: &Target,
-        kept: &'a [u64],
+        last: Option<u64>,
         parts: &[Part],
     ) -> Result<Self, Error> {
         let (mut log, mut block_bytes) = (ExtentMap::default(), 0);
-        let ends = [parts.iter().map(|it| it.epochs.0).min(), kept.last().copied()];
+        let ends = [parts.iter().map(|it| it.epochs.0).min(), last];
         for epoch in ends.into_iter().flatten() {
             let state = State::new(disk, Some(&epoch.to_string()))?;
             let Ok(mut opened) = quietus_files::open(Box::new(state), target.partition) else { continue };
@@ -65,7 +66,7 @@ impl<'a> Search<'a> {
             block_bytes = bytes;
         }
         let (key, dying, found) = (RandomState::new(), HashSet::new(), InLog::default());
-        Ok(Self { disk, kept, log, block_bytes, key, dying, read_bytes: 0, found })
+        Ok(Self { disk, log, block_bytes, key, dying, read_bytes: 0, found })
     }
 
     /// Searches the log in each state from the first one on that shows some of `parts`.
@@ -79,7 +80,7 @@ impl<'a> Search<'a> {
                 // What is forgotten by now had its search.
                 let mut bytes = vec![0; piece.len as usize];
                 state.read_around(piece, &mut bytes);
-                let hashes: Vec<u64> = self.hashes(&bytes).collect();
+                let hashes: Vec<u64> = self.hashes(&bytes).flatten().collect();
                 self.dying.extend(hashes);
                 if !step(0, 1) {
                     return Err(Error::Interrupted);
@@ -87,17 +88,20 @@ impl<'a> Search<'a> {
             }
         }
         let first = parts.iter().map(|it| it.epochs.0).min().unwrap_or_default();
-        let epochs: Vec<u64> = self.kept.iter().copied().filter(|epoch| *epoch >= first).collect();
-        let mut before = None;
-        for epoch in epochs.into_iter().map(Some).chain([None]) {
-            if !step(epoch.unwrap_or_default(), epoch.unwrap_or_default()) {
+        let log: Vec<_> = self.log.iter().map(|(extent, ())| extent).collect();
+        self.look(Some(first), &log)?;
+        let (mut before, mut past) = (first, Past::default());
+        past.learn(self.disk, &log, first)?;
+        while let Some(next) = past.next_change(&log, before) {
+            if !step(next.epoch, next.epoch) {
                 return Err(Error::Interrupted);
             }
-            let all = self.log.iter().map(|(extent, ())| extent).collect();
-            let todo = before.map_or(Ok(all), |before| changed(self.disk, (before, epoch), &self.log))?;
-            self.look(epoch, &todo)?;
-            before = epoch;
+            let todo = changed(self.disk, (before, Some(next.epoch)), &self.log)?;
+            self.look(Some(next.epoch), &todo)?;
+            before = next.epoch;
         }
+        let todo = changed(self.disk, (before, None), &self.log)?;
+        self.look(None, &todo)?;
         Ok(self.found)
     }
 
@@ -112,16 +116,20 @@ impl<'a> Search<'a> {
             }
             let mut bytes = vec![0; piece.len as usize];
             self.found.unsearched += state.read_around(piece, &mut bytes);
-            let copies = self.hashes(&bytes).filter(|hash| self.dying.contains(hash)).count();
+            let is_copy = |block: &Vec<u64>| block.iter().any(|sector| self.dying.contains(sector));
+            let copies = self.hashes(&bytes).filter(is_copy).count();
             self.found.copies += copies as u64;
         }
         Ok(())
     }
 
-    /// A number for each block of the file system that is not all zeros.
-    fn hashes<'b>(&'b self, bytes: &'b [u8]) -> impl Iterator<Item = u64> + use<'b> {
-        let blocks = bytes.chunks_exact(self.block_bytes as usize).map(|block| &block[ESCAPED_BYTES..]);
-        let filled = blocks.filter(|block| block.iter().any(|byte| *byte != 0));
-        filled.map(|block| self.key.hash_one(block))
+    /// For each block of the file system a number for each of its sectors that is not all zeros.
+    fn hashes<'b>(&'b self, bytes: &'b [u8]) -> impl Iterator<Item = Vec<u64>> + use<'b> {
+        bytes.chunks_exact(self.block_bytes as usize).map(|block| {
+            let sectors = block.chunks(SECTOR_BYTES).enumerate();
+            let sectors = sectors.map(|(n, it)| if n == 0 { &it[ESCAPED_BYTES..] } else { it });
+            let filled = sectors.filter(|sector| sector.iter().any(|byte| *byte != 0));
+            filled.map(|sector| self.key.hash_one(sector)).collect()
+        })
     }
 }

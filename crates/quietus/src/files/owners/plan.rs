@@ -155,10 +155,10 @@ pub fn plan(
         true => Confirming { disk, target, parts: &parts, moving: &task.moving }.run(step)?,
         false => Vec::new(),
     };
-    let kept: Vec<u64> = task.kept.iter().map(|line| line.epoch).collect();
+    let last = task.kept.last().map(|line| line.epoch);
     let in_log = match parts.is_empty() {
         true => InLog::default(),
-        false => Search::new(disk, target, &kept, &parts)?.run(&parts, step)?,
+        false => Search::new(disk, target, last, &parts)?.run(&parts, step)?,
     };
     (task.stays.log_copies, task.stays.log_unsearched_bytes) = (in_log.copies, in_log.unsearched);
     Ok(Plan { parts, unnamed: joined(unnamed), stays: task.stays })
