@@ -8,12 +8,12 @@
 
 use crate::clusters::walk::{Place, Stream};
 use crate::clusters::{Chain, Clusters};
-use crate::{Error, FileId, Owner, Roll, Source};
+use crate::{Error, FileId, Owner, Owners, Roll, Source};
 use quietus_core::base::units::{Addr, Extent};
 use std::collections::HashSet;
 
 /// The roll of everything.
-pub(crate) const ALL: Roll = Roll { number: 0, at: Addr(0) };
+const ALL: Roll = Roll { number: 0, at: Addr(0) };
 /// Most clusters of a volume whose owners are looked at: 16 TiB of 128 KiB each.
 const CLUSTERS_MAX: u32 = 1 << 27;
 /// Most files and folders.
@@ -32,6 +32,9 @@ pub(crate) struct Claim {
 
 /// The folders of a volume.
 pub(crate) trait Folders {
+    /// Reads what decides where all lies, so that it is known that what follows depends on it.
+    fn touch(&self, source: &mut dyn Source) -> Result<(), Error>;
+
     fn clusters(&mut self) -> &mut Clusters;
 
     /// What the volume says of its root.
@@ -44,6 +47,35 @@ pub(crate) trait Folders {
         folder: Stream,
         found: &mut dyn FnMut(Claim) -> Result<(), Error>,
     ) -> Result<(), Error>;
+}
+
+impl<T: Folders> Owners for T {
+    fn rolls(&mut self, _: &mut dyn Source) -> Result<Vec<Roll>, Error> {
+        Ok(vec![ALL])
+    }
+
+    /// All folders, and all chains. The file system itself has what lies before the clusters, and the clusters of folders.
+    fn roll(
+        &mut self,
+        source: &mut dyn Source,
+        _: Roll,
+        found: &mut dyn FnMut(Owner, Extent<Addr>),
+    ) -> Result<(), Error> {
+        self.touch(source)?;
+        found(Owner::System, Extent::new(0, self.clusters().layout.heap));
+        walk(self, source, None, found)
+    }
+
+    /// All folders up to the file's are read: a place where its entry would lie may be of any content.
+    fn owned(
+        &mut self,
+        source: &mut dyn Source,
+        file: FileId,
+        found: &mut dyn FnMut(Extent<Addr>),
+    ) -> Result<(), Error> {
+        self.touch(source)?;
+        walk(self, source, Some(file), &mut |_, extent| found(extent))
+    }
 }
 
 /// Calls `found` for each extent of clusters that has an owner; if a file is `wanted`, for those of that file.

@@ -119,6 +119,10 @@ impl Volume {
 }
 
 impl Folders for Volume {
+    fn touch(&self, _: &mut dyn Source) -> Result<(), Error> {
+        Ok(())
+    }
+
     fn clusters(&mut self) -> &mut Clusters {
         &mut self.clusters
     }

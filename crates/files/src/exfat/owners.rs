@@ -3,14 +3,14 @@
 //! 1. A set that is damaged is an error: then it is not known who has what.
 //! 2. Clusters of entries with another meaning are of the file system: the bitmap, the up-case table, and those of vendors.
 
-use crate::clusters::owners::{ALL, Claim, Folders, walk};
+use crate::clusters::owners::{Claim, Folders};
 use crate::clusters::slots::{Slot, Slots};
 use crate::clusters::walk::Stream;
 use crate::clusters::{Clusters, read};
 use crate::exfat::set::{Allocation, END, FILE, Gather};
 use crate::exfat::{ExFat, SLOTS_MAX, UPCASE_TABLE};
-use crate::{Error, FileId, Kind, Moved, Owner, Owners, Roll, Source};
-use quietus_core::base::units::{Addr, Extent};
+use crate::{Error, FileId, Kind, Owner, Source};
+use quietus_core::base::units::Extent;
 use quietus_detect::formats::exfat::boot::BOOT_BYTES;
 use zerocopy::little_endian::{U16, U32, U64};
 use zerocopy::{FromBytes, Immutable, KnownLayout, Unaligned};
@@ -41,11 +41,6 @@ struct RawPrimary {
 
 const _: () = assert!(size_of::<RawPrimary>() == 32 && std::mem::offset_of!(RawPrimary, first_cluster) == 20);
 
-/// Reads what decides where all lies, so that it is known that what follows depends on it.
-fn touch_boot(source: &mut dyn Source) -> Result<(), Error> {
-    read(source, Extent::new(0, BOOT_BYTES)).map(drop)
-}
-
 fn system(stream: Stream) -> Claim {
     Claim { owner: Owner::System, stream, is_folder: false }
 }
@@ -72,6 +67,10 @@ fn other(slot: &Slot) -> Result<Option<Allocation>, Error> {
 }
 
 impl Folders for ExFat {
+    fn touch(&self, source: &mut dyn Source) -> Result<(), Error> {
+        read(source, Extent::new(0, BOOT_BYTES)).map(drop)
+    }
+
     fn clusters(&mut self) -> &mut Clusters {
         &mut self.clusters
     }
@@ -104,38 +103,5 @@ impl Folders for ExFat {
             }
         }
         gather.end()
-    }
-}
-
-impl Owners for ExFat {
-    fn rolls(&mut self, _: &mut dyn Source) -> Result<Vec<Roll>, Error> {
-        Ok(vec![ALL])
-    }
-
-    /// All folders, and all chains. The file system itself has what lies before the clusters, and the clusters of folders.
-    fn roll(
-        &mut self,
-        source: &mut dyn Source,
-        _: Roll,
-        found: &mut dyn FnMut(Owner, Extent<Addr>),
-    ) -> Result<(), Error> {
-        touch_boot(source)?;
-        found(Owner::System, Extent::new(0, self.clusters.layout.heap));
-        walk(self, source, None, found)
-    }
-
-    /// All folders up to the file's are read: a place where its set would lie may be of any content.
-    fn owned(
-        &mut self,
-        source: &mut dyn Source,
-        file: FileId,
-        found: &mut dyn FnMut(Extent<Addr>),
-    ) -> Result<(), Error> {
-        touch_boot(source)?;
-        walk(self, source, Some(file), &mut |_, extent| found(extent))
-    }
-
-    fn moved(&self) -> Vec<Moved> {
-        Vec::new()
     }
 }

@@ -2,21 +2,15 @@
 //!
 //! An entry counts also if it has no name that can be listed.
 
-use crate::clusters::owners::{ALL, Claim, Folders, walk};
+use crate::clusters::owners::{Claim, Folders};
 use crate::clusters::slots::Slots;
 use crate::clusters::walk::{Node, Place, Stream};
 use crate::clusters::{Clusters, read};
 use crate::fat::entry::Slot;
 use crate::fat::{FOLDER_BYTES_MAX, Fat, SLOTS_MAX};
-use crate::{Error, FileId, Kind, Moved, Owner, Owners, Roll, Source};
-use quietus_core::base::units::{Addr, Extent};
+use crate::{Error, FileId, Kind, Owner, Source};
+use quietus_core::base::units::Extent;
 use quietus_detect::formats::fat::HEAD_BYTES;
-
-/// Reads what decides where all lies, so that it is known that what follows depends on it.
-fn touch_head(source: &mut dyn Source) -> Result<(), Error> {
-    let bytes = HEAD_BYTES.min(source.bytes());
-    read(source, Extent::new(0, bytes)).map(drop)
-}
 
 /// What the entry of `file` says; an empty file has no first cluster.
 fn claim(file: FileId, node: &Node) -> Option<Claim> {
@@ -27,6 +21,11 @@ fn claim(file: FileId, node: &Node) -> Option<Claim> {
 }
 
 impl Folders for Fat {
+    fn touch(&self, source: &mut dyn Source) -> Result<(), Error> {
+        let bytes = HEAD_BYTES.min(source.bytes());
+        read(source, Extent::new(0, bytes)).map(drop)
+    }
+
     fn clusters(&mut self) -> &mut Clusters {
         &mut self.clusters
     }
@@ -54,38 +53,5 @@ impl Folders for Fat {
             }
         }
         Ok(())
-    }
-}
-
-impl Owners for Fat {
-    fn rolls(&mut self, _: &mut dyn Source) -> Result<Vec<Roll>, Error> {
-        Ok(vec![ALL])
-    }
-
-    /// All folders, and all chains. The file system itself has what lies before the clusters, and the clusters of folders.
-    fn roll(
-        &mut self,
-        source: &mut dyn Source,
-        _: Roll,
-        found: &mut dyn FnMut(Owner, Extent<Addr>),
-    ) -> Result<(), Error> {
-        touch_head(source)?;
-        found(Owner::System, Extent::new(0, self.clusters.layout.heap));
-        walk(self, source, None, found)
-    }
-
-    /// All folders up to the file's are read: a place where its entry would lie may be of any content.
-    fn owned(
-        &mut self,
-        source: &mut dyn Source,
-        file: FileId,
-        found: &mut dyn FnMut(Extent<Addr>),
-    ) -> Result<(), Error> {
-        touch_head(source)?;
-        walk(self, source, Some(file), &mut |_, extent| found(extent))
-    }
-
-    fn moved(&self) -> Vec<Moved> {
-        Vec::new()
     }
 }

@@ -10,7 +10,7 @@
 use crate::ntfs::disk::{Disk, FIRST_USER_RECORD, Mft, damaged};
 use crate::ntfs::node::{Node, base};
 use crate::ntfs::{Ntfs, records};
-use crate::{Error, FileId, Moved, Owner, Owners, Roll, Source};
+use crate::{Error, FileId, Owner, Owners, Roll, Source};
 use quietus_core::base::units::{Addr, Extent};
 use quietus_detect::formats::ntfs::list::{number_of, sequence_of};
 use quietus_detect::formats::ntfs::record::{ATTRIBUTE_LIST, Attribute, DATA, Record, Value};
@@ -186,10 +186,6 @@ impl Owners for Ntfs {
                 }
             })
         })
-    }
-
-    fn moved(&self) -> Vec<Moved> {
-        Vec::new()
     }
 }
 

@@ -36,6 +36,8 @@ pub(super) struct InLog {
 /// A search under way.
 pub(super) struct Search<'a> {
     disk: &'a Rc<Disk>,
+    /// What dies.
+    parts: &'a [Part],
     /// Where the log lies on the disk.
     log: ExtentMap<Addr, ()>,
     block_bytes: u64,
@@ -52,7 +54,7 @@ impl<'a> Search<'a> {
         disk: &'a Rc<Disk>,
         target: &Target,
         last: Option<u64>,
-        parts: &[Part],
+        parts: &'a [Part],
     ) -> Result<Self, Error> {
         let (mut log, mut block_bytes) = (ExtentMap::default(), 0);
         let ends = [parts.iter().map(|it| it.epochs.0).min(), last];
@@ -66,15 +68,15 @@ impl<'a> Search<'a> {
             block_bytes = bytes;
         }
         let (key, dying, found) = (RandomState::new(), HashSet::new(), InLog::default());
-        Ok(Self { disk, log, block_bytes, key, dying, read_bytes: 0, found })
+        Ok(Self { disk, parts, log, block_bytes, key, dying, read_bytes: 0, found })
     }
 
-    /// Searches the log in each state from the first one on that shows some of `parts`.
-    pub(super) fn run(mut self, parts: &[Part], step: Step<'_>) -> Result<InLog, Error> {
+    /// Searches the log in each state from the first one on that shows some of the parts.
+    pub(super) fn run(mut self, step: Step<'_>) -> Result<InLog, Error> {
         if self.log.is_empty() {
             return Ok(self.found);
         }
-        for part in parts {
+        for part in self.parts {
             let mut state = State::new(self.disk, Some(&part.epochs.0.to_string()))?;
             for piece in part.blocks.pieces(PIECE_BYTES) {
                 // What is forgotten by now had its search.
@@ -87,7 +89,7 @@ impl<'a> Search<'a> {
                 }
             }
         }
-        let first = parts.iter().map(|it| it.epochs.0).min().unwrap_or_default();
+        let first = self.parts.iter().map(|it| it.epochs.0).min().unwrap_or_default();
         let log: Vec<_> = self.log.iter().map(|(extent, ())| extent).collect();
         self.look(Some(first), &log)?;
         let (mut before, mut past) = (first, Past::default());

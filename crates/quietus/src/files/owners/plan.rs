@@ -90,11 +90,6 @@ enum State {
     Unknown,
 }
 
-/// A kept epoch.
-struct Line {
-    epoch: u64,
-}
-
 /// A block, and what the epochs say of it.
 #[derive(Default)]
 struct Block {
@@ -127,7 +122,8 @@ struct Task<'a> {
     target: &'a Target,
     chosen: &'a Chosen,
     size_bytes: u64,
-    kept: Vec<Line>,
+    /// The kept epochs, in order.
+    kept: Vec<u64>,
     stays: Planned,
     /// In the order of epochs.
     moving: Vec<Moving>,
@@ -141,7 +137,7 @@ pub fn plan(
     has_second: bool,
     step: Step<'_>,
 ) -> Result<Plan, Error> {
-    let kept = epochs(disk)?.into_iter().map(|line| Line { epoch: line.epoch }).collect();
+    let kept = epochs(disk)?.into_iter().map(|line| line.epoch).collect();
     let size_bytes = disk.size_bytes()?;
     let mut task =
         Task { disk, target, chosen, size_bytes, kept, stays: Planned::default(), moving: Vec::new() };
@@ -155,10 +151,10 @@ pub fn plan(
         true => Confirming { disk, target, parts: &parts, moving: &task.moving }.run(step)?,
         false => Vec::new(),
     };
-    let last = task.kept.last().map(|line| line.epoch);
+    let last = task.kept.last().copied();
     let in_log = match parts.is_empty() {
         true => InLog::default(),
-        false => Search::new(disk, target, last, &parts)?.run(&parts, step)?,
+        false => Search::new(disk, target, last, &parts)?.run(step)?,
     };
     (task.stays.log_copies, task.stays.log_unsearched_bytes) = (in_log.copies, in_log.unsearched);
     Ok(Plan { parts, unnamed: joined(unnamed), stays: task.stays })
@@ -170,19 +166,18 @@ impl Task<'_> {
         let files = self.chosen.files.keys().copied();
         let mut census = Census::of_files(self.disk, self.target, self.size_bytes, files);
         let (mut wanted, mut moving) = (ExtentMap::default(), Vec::<Moving>::new());
-        let last = self.kept.last().map_or(0, |line| line.epoch);
+        let last = self.kept.last().copied().unwrap_or_default();
         let (mut meant_before, mut inline) = (None, BTreeSet::new());
-        for (n, line) in self.kept.iter().enumerate() {
+        for (n, epoch) in self.kept.iter().copied().enumerate() {
             if !step(n as u64, 2 * self.kept.len() as u64) {
                 return Err(Error::Interrupted);
             }
-            let meant = self.chosen.meant(line.epoch);
-            let is_same =
-                census.look(line.epoch, step)? == Said::Same && meant_before.as_ref() == Some(&meant);
+            let meant = self.chosen.meant(epoch);
+            let is_same = census.look(epoch, step)? == Said::Same && meant_before.as_ref() == Some(&meant);
             if is_same {
                 continue;
             }
-            inline.extend(self.inline(line.epoch, &meant));
+            inline.extend(self.inline(epoch, &meant));
             let mut files = HashSet::new();
             for (owner, extent) in census.owners() {
                 let Owner::File(file) = owner else { continue };
@@ -194,7 +189,7 @@ impl Task<'_> {
                 let whole = Extent::between(numbers.start * BLOCK_BYTES, numbers.end * BLOCK_BYTES);
                 wanted.insert(whole.overlap(Extent::new(0, self.size_bytes)).unwrap_or_default(), ());
             }
-            moving.push(Moving { epochs: (line.epoch, last), files });
+            moving.push(Moving { epochs: (epoch, last), files });
             meant_before = Some(meant);
         }
         let next: Vec<u64> = moving.iter().skip(1).map(|it| it.epochs.0 - 1).collect();
@@ -226,12 +221,12 @@ impl Task<'_> {
         let mut census = Census::of_all(self.disk, self.target, self.size_bytes, wanted.clone());
         let kept = std::mem::take(&mut self.kept);
         let mut meant_before = None;
-        for (n, line) in kept.iter().enumerate() {
+        for (n, epoch) in kept.iter().copied().enumerate() {
             if !step((kept.len() + n) as u64, 2 * kept.len() as u64) {
                 return Err(Error::Interrupted);
             }
-            let meant = self.chosen.meant(line.epoch);
-            match census.look(line.epoch, step)? {
+            let meant = self.chosen.meant(epoch);
+            match census.look(epoch, step)? {
                 Said::Same if meant_before.as_ref() == Some(&meant) => {}
                 Said::Same | Said::Changed => {
                     self.note(&mut blocks, n, &meant, &census);
@@ -239,7 +234,7 @@ impl Task<'_> {
                 }
                 Said::Unknown(why) => {
                     let known = self.stays.not_understood.last().is_some_and(|last| last.why == why);
-                    let epoch = Some(line.epoch);
+                    let epoch = Some(epoch);
                     self.stays.not_understood.extend((!known).then_some(Unreadable { epoch, why }));
                     blocks.values_mut().for_each(|block| block.note(n, State::Unknown));
                     meant_before = None;
@@ -292,7 +287,7 @@ impl Task<'_> {
         let extents: Vec<_> = blocks.keys().map(extent).collect();
         let mut past = Past::default();
         past.learn(self.disk, &extents, 0)?;
-        let last = self.kept.last().map_or(0, |line| line.epoch);
+        let last = self.kept.last().copied().unwrap_or_default();
         let mut gone = ExtentMap::<Addr, ()>::default();
         for part in changed(self.disk, (last, None), wanted)? {
             gone.insert(part, ());
@@ -315,7 +310,7 @@ impl Task<'_> {
 
     /// Whether the version of `block` dies that these epochs show, and the current state if it `is_current`. Counts it if it stays.
     fn dies(&mut self, block: &Block, (from, to): (u64, u64), is_current: bool) -> bool {
-        let place = |epoch: u64| self.kept.partition_point(|line| line.epoch < epoch);
+        let place = |epoch: u64| self.kept.partition_point(|kept| *kept < epoch);
         let (first, last) = (place(from), place(to));
         if first > last || last >= self.kept.len() {
             return false;
